@@ -1,0 +1,119 @@
+# The front door: `make help` lists what there is, plain `make` builds.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+# The operator's image, and the programs that build it and talk to the cluster.
+IMG ?= controller:latest
+CONTAINER_TOOL ?= docker
+KUBECTL ?= kubectl
+# How long uninstall and undeploy wait for FlashJobs to go.
+TIMEOUT ?= 120s
+# The name comes from the original's Makefile; to delete what is not there is no error unless you say so.
+ignore-not-found ?= true
+# What docker-build compiles for. Set it to a Linux target you have a linker for to build for other machines.
+TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
+
+CRD := config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
+OPERATOR := -p flashjob-operator
+# Server-side, so that no second copy of a large CRD ends up in an annotation; forced, because these objects are ours also
+# when another tool installed the original's. A server older than 1.23 does not know all fields of the CRD and refuses
+# them: there, say APPLY='kubectl apply --validate=false'.
+APPLY ?= $(KUBECTL) apply --server-side --force-conflicts
+DELETE = $(KUBECTL) delete --ignore-not-found=$(ignore-not-found)
+
+##@ General
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## "; print "Usage: make [target] [VARIABLE=value]" } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nVariables\n'
+	@printf '  %-16s %s\n' IMG '$(IMG)' CONTAINER_TOOL '$(CONTAINER_TOOL)' KUBECTL '$(KUBECTL)' TIMEOUT '$(TIMEOUT)'
+
+##@ Development
+
+.PHONY: build
+build: ## Build the operator: target/release/flashjob-operator
+	@cargo build --release $(OPERATOR)
+
+.PHONY: test
+test: ## Run all tests against a real API server (builds one the first time, see assets)
+	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	cargo test --workspace --locked
+
+.PHONY: lint
+lint: ## Check format, lints, docs, dependencies, scripts and generated files
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error check licenses bans sources; \
+	else echo 'lint: cargo-deny is not installed, licences and sources of dependencies were not checked'; fi
+	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh .ci/run; \
+	else echo 'lint: shellcheck is not installed, scripts were not checked'; fi
+	@hack/check-generated.sh
+
+.PHONY: fmt
+fmt: ## Format the code
+	@cargo fmt --all
+
+.PHONY: assets
+assets: ## Find or build etcd and kube-apiserver, print their folder (ASSETS=node: a whole node)
+	@hack/assets.sh
+
+.PHONY: manifests
+manifests: ## Generate the CRD and dist/install.yaml
+	@cargo run --quiet $(OPERATOR) -- crd >$(CRD).new || { rm -f $(CRD).new; exit 1; }
+	@mv $(CRD).new $(CRD)
+	@echo 'wrote $(CRD)'
+	@IMG= hack/build-installer.sh dist/install.yaml
+
+.PHONY: run
+run: ## Run the operator here, against the cluster of your kubeconfig (ARGS="--log-format json ...")
+	@cargo run $(OPERATOR) -- run $(ARGS)
+
+##@ Image
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG from a static binary, with CONTAINER_TOOL docker, podman or buildah
+	@case '$(TARGET)' in *-linux-*) ;; *) \
+	  echo 'The image holds a Linux program, and $(TARGET) is not Linux: set TARGET to a Linux target.' >&2; exit 1;; esac
+	@# With --target the flags are for the program only and not for build scripts, which could not run with them.
+	@RUSTFLAGS='-C target-feature=+crt-static' CARGO_TARGET_DIR=target \
+	  cargo build --release --locked $(OPERATOR) --target $(TARGET)
+	@install -D target/$(TARGET)/release/flashjob-operator target/image/manager
+	@$(CONTAINER_TOOL) build -t $(IMG) .
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG
+	@$(CONTAINER_TOOL) push $(IMG)
+
+##@ Cluster
+
+.PHONY: install
+install: $(CRD) ## Install the CRD
+	@$(APPLY) -f $(CRD)
+
+.PHONY: uninstall
+uninstall: $(CRD) ## Delete all FlashJobs, then the CRD
+	@KUBECTL='$(KUBECTL)' TIMEOUT='$(TIMEOUT)' hack/delete-flashjobs.sh
+	@$(DELETE) -f $(CRD)
+
+.PHONY: deploy
+deploy: $(CRD) ## Install CRD, RBAC and the operator with the image IMG
+	@IMG='$(IMG)' hack/build-installer.sh | $(APPLY) -f -
+
+.PHONY: undeploy
+undeploy: $(CRD) ## Delete all FlashJobs, then the operator, its RBAC, namespace and CRD
+	@KUBECTL='$(KUBECTL)' TIMEOUT='$(TIMEOUT)' hack/delete-flashjobs.sh
+	@hack/build-installer.sh | $(DELETE) -f -
+
+.PHONY: build-installer
+build-installer: $(CRD) ## Write dist/install.yaml with the image IMG
+	@IMG='$(IMG)' hack/build-installer.sh dist/install.yaml
+
+# The CRD is in git. It is not made here, so that these targets need no Rust.
+$(CRD):
+	@echo '$(CRD) is not there: run make manifests.' >&2; exit 1

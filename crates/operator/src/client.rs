@@ -1,0 +1,136 @@
+//! The clients: one for the lease, one for everything else.
+//!
+//! The second has a guard right above the wire, below retries, tokens and time-outs: it refuses every mutating call
+//! once the lease has less than [`MARGIN`] left. So whatever happens above it, a process that may have lost the lease
+//! writes nothing. The client's own retry is off: a mutating call is sent once, and settled by a read if in doubt.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::{Client, Config};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
+
+use crate::clock;
+use crate::metrics::Metrics;
+
+/// Nothing is written when less than this is left of the lease.
+pub const MARGIN: Duration = Duration::from_secs(5);
+
+/// Until when this process may write, on the clock that runs through suspend.
+#[derive(Clone, Default)]
+pub struct WriteWindow(Arc<AtomicU64>);
+
+impl WriteWindow {
+    /// Writing is allowed until then.
+    pub fn extend(&self, until: Duration) {
+        let millis = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
+        self.0.store(millis, Ordering::Release);
+    }
+
+    /// Writing is always allowed: there is no lease.
+    pub fn open(&self) {
+        self.0.store(u64::MAX, Ordering::Release);
+    }
+
+    fn allows_writing(&self) -> bool {
+        let until = Duration::from_millis(self.0.load(Ordering::Acquire));
+        clock::boottime() + MARGIN <= until
+    }
+}
+
+/// A mutating call was not sent: the lease is lost or about to be.
+#[derive(Debug, thiserror::Error)]
+#[error("not sent: this process does not hold the lease")]
+pub struct NoLease;
+
+/// The client for the lease itself.
+pub fn plain(mut config: Config) -> kube::Result<Client> {
+    config.default_retry = false;
+    Ok(ClientBuilder::try_from(config)?.build())
+}
+
+/// The client for everything else.
+pub fn guarded(config: &Config, window: &WriteWindow, metrics: &Metrics) -> kube::Result<Client> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(Duration::from_secs(10)));
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let wire = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .build(connector)
+        .map_response(|response: Response<_>| response.map(|body| body.map_err(BoxError::from)))
+        .map_err(BoxError::from);
+    let guard = GuardLayer {
+        window: window.clone(),
+        metrics: metrics.clone(),
+    };
+    let stack = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .layer(guard)
+        .service(wire);
+    Ok(ClientBuilder::new(stack, config.default_namespace.clone()).build())
+}
+
+struct GuardLayer {
+    window: WriteWindow,
+    metrics: Metrics,
+}
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, inner: S) -> Guard<S> {
+        Guard {
+            inner,
+            window: self.window.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Guard<S> {
+    inner: S,
+    window: WriteWindow,
+    metrics: Metrics,
+}
+
+impl<S, B> Service<Request<Body>> for Guard<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future =
+        futures::future::Either<S::Future, std::future::Ready<Result<Response<B>, BoxError>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mutating = !matches!(
+            *request.method(),
+            Method::GET | Method::HEAD | Method::OPTIONS
+        );
+        if mutating {
+            if !self.window.allows_writing() {
+                self.metrics.write_refused();
+                let refused = std::future::ready(Err(BoxError::from(NoLease)));
+                return futures::future::Either::Right(refused);
+            }
+            self.metrics.write(request.method().as_str());
+        }
+        futures::future::Either::Left(self.inner.call(request))
+    }
+}

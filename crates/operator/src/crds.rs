@@ -1,0 +1,97 @@
+//! The CRDs we need may come later than we do: they are waited for and named, never a reason to crash.
+
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+
+/// A CRD as discovery knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// Group and version.
+    pub group_version: &'static str,
+    /// The plural.
+    pub resource: &'static str,
+    /// The CRD's name, for people.
+    pub crd: &'static str,
+    /// Where it comes from, for people.
+    pub comes_from: &'static str,
+}
+
+/// Our own CRD.
+pub const FLASHJOBS: Needed = Needed {
+    group_version: "application.flashjob.nbfc.io/v1alpha1",
+    resource: "flashjobs",
+    crd: "flashjobs.application.flashjob.nbfc.io",
+    comes_from: "apply dist/install.yaml or run `make install`",
+};
+
+/// Akri's CRD.
+pub const INSTANCES: Needed = Needed {
+    group_version: "akri.sh/v0",
+    resource: "instances",
+    crd: "instances.akri.sh",
+    comes_from: "install Akri",
+};
+
+/// The CRDs that have not been seen yet.
+#[derive(Clone)]
+pub struct Missing(watch::Sender<Vec<Needed>>);
+
+impl Missing {
+    /// Everything is missing until it is seen.
+    pub fn new(needed: &[Needed]) -> Missing {
+        Missing(watch::Sender::new(needed.to_vec()))
+    }
+
+    /// What is missing now, in one line; `None` when nothing is.
+    pub fn words(&self) -> Option<String> {
+        let missing = self.0.borrow();
+        let names: Vec<String> = missing
+            .iter()
+            .map(|n| format!("{} ({})", n.crd, n.comes_from))
+            .collect();
+        (!names.is_empty()).then(|| format!("waiting for the CRD {}", names.join(" and ")))
+    }
+
+    /// Returns once this CRD is there.
+    pub async fn wait_for(&self, needed: Needed) {
+        let mut missing = self.0.subscribe();
+        // The sender lives in `self`, so this ends only when the CRD is there.
+        let _ = missing.wait_for(|m| !m.contains(&needed)).await;
+    }
+
+    /// Asks discovery until everything has been there once.
+    pub async fn look_for_all(self, client: Client) {
+        let mut pause = Duration::from_millis(250);
+        let mut said: Option<String> = None;
+        loop {
+            let missing = self.0.borrow().clone();
+            for needed in missing {
+                if is_there(&client, needed).await {
+                    self.0.send_modify(|m| m.retain(|n| *n != needed));
+                }
+            }
+            let words = self.words();
+            match &words {
+                None => return,
+                Some(words) if said.as_ref() != Some(words) => tracing::warn!("{words}"),
+                Some(_) => {}
+            }
+            said = words;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+}
+
+async fn is_there(client: &Client, needed: Needed) -> bool {
+    match client.list_api_group_resources(needed.group_version).await {
+        Ok(list) => list.resources.iter().any(|r| r.name == needed.resource),
+        Err(kube::Error::Api(status)) if status.is_not_found() => false,
+        Err(error) => {
+            tracing::warn!(%error, "asking the API server for {} failed", needed.crd);
+            false
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! One job as the engine holds it.
+
+use std::time::Duration;
+
+use flashjob_api::Counts;
+use tokio::time::Instant;
+
+use super::ledger::Memory;
+use super::observe::SeenJob;
+use super::status::Pace;
+
+/// At most one look in this time, however much happens.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// What the engine knows of one job.
+pub struct JobState {
+    /// As last seen.
+    pub seen: SeenJob,
+    /// Its ledger.
+    pub ledger: Memory,
+    /// No attempt is open that another process began.
+    pub settled: bool,
+    /// A list of its Pods is under way.
+    pub listing_pods: bool,
+    /// A write to its metadata is under way.
+    pub marking: bool,
+    /// Writes to its metadata or its ledger are not tried again before this.
+    pub hold: Hold,
+    /// When its status may be written.
+    pub pace: Pace,
+    /// The devices by state, as the metrics have them.
+    pub counts: Counts,
+    /// The boards it holds.
+    pub claims: Vec<String>,
+    last_look: Option<Instant>,
+    look_at: Option<Instant>,
+}
+
+/// A growing pause after failures.
+#[derive(Default)]
+pub struct Hold {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Hold {
+    /// It failed again.
+    pub fn failed(&mut self) -> Instant {
+        let pause = Duration::from_millis(500 << self.failures.min(6)).min(Duration::from_secs(30));
+        self.failures += 1;
+        let until = Instant::now() + pause;
+        self.until = Some(until);
+        until
+    }
+
+    /// It went well.
+    pub fn succeeded(&mut self) {
+        *self = Hold::default();
+    }
+
+    /// Whether the pause lasts.
+    pub fn lasts(&self) -> bool {
+        self.until.is_some_and(|until| until > Instant::now())
+    }
+}
+
+impl JobState {
+    /// A job seen for the first time, with the ledger that was read for it.
+    pub fn new(seen: SeenJob, ledger: Memory) -> JobState {
+        let settled = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
+        // What is open holds its board from the first moment, before the job itself is looked at.
+        let records = ledger
+            .sealed()
+            .map(|l| l.records.as_slice())
+            .unwrap_or_default();
+        let open = records.iter().filter(|r| r.open);
+        let claims = open
+            .filter_map(|r| r.pinned.as_ref())
+            .map(|p| p.endpoint.clone())
+            .collect();
+        JobState {
+            seen,
+            ledger,
+            settled,
+            listing_pods: false,
+            marking: false,
+            hold: Hold::default(),
+            pace: Pace::default(),
+            counts: Counts::default(),
+            claims,
+            last_look: None,
+            look_at: None,
+        }
+    }
+
+    /// Asks for a look at `at`; an earlier one that was asked for stays.
+    pub fn look_at(&mut self, at: Instant) -> Instant {
+        let earliest = self.last_look.map_or(at, |last| at.max(last + LOOK_EVERY));
+        let at = self.look_at.map_or(earliest, |before| before.min(earliest));
+        self.look_at = Some(at);
+        at
+    }
+
+    /// Whether a look is due; if so it counts as taken.
+    pub fn take_look(&mut self, now: Instant) -> bool {
+        let due = self.look_at.is_some_and(|at| at <= now);
+        if due {
+            self.look_at = None;
+            self.last_look = Some(now);
+        }
+        due
+    }
+}

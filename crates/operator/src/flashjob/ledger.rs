@@ -1,0 +1,253 @@
+//! A job's ledger in memory: the truth, moved on by acknowledged writes and by nothing else.
+//!
+//! It is read once after the lease was won, and again when a write did not go as it should; it is never watched. Writes
+//! are grouped: one under way per ConfigMap, the next 250 ms after the last at the earliest, each with everything that
+//! is to be said by then, each carrying the resourceVersion of the state it was decided on.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use flashjob_plan::facts::{Job, LedgerState};
+use flashjob_plan::ledger::{Change, Ledger};
+use flashjob_plan::names;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::write::{self, Created, in_time};
+
+/// A ConfigMap is written at most this often.
+pub const GROUP: Duration = Duration::from_millis(250);
+
+/// One ConfigMap as read or acknowledged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shard {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The resourceVersion the next write builds on.
+    pub version: String,
+    /// Its data, when it was just read.
+    pub data: BTreeMap<String, String>,
+}
+
+/// The ledger of one job.
+pub struct Memory {
+    content: Content,
+    /// Its ConfigMaps, in order.
+    pub shards: Vec<Shard>,
+    /// It is being read or made.
+    pub reading: bool,
+    /// The writes under way, by shard.
+    pub flushing: BTreeMap<usize, Change>,
+    /// When each shard was last written.
+    pub flushed: HashMap<usize, Instant>,
+    leftovers: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Content {
+    Absent,
+    Partial,
+    Broken(String),
+    Sealed(Ledger),
+}
+
+impl Memory {
+    /// What was read: nothing, a part, or all of it.
+    pub fn read(mut shards: Vec<Shard>) -> Memory {
+        shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
+        let leftovers = shards
+            .iter()
+            .map(|s| (s.name.clone(), s.uid.clone()))
+            .collect();
+        let content = match shards.first() {
+            None => Content::Absent,
+            Some(first) if !first.data.contains_key("header") => Content::Partial,
+            Some(_) => match Ledger::read(shards.iter().map(|s| &s.data)) {
+                Ok(ledger) => Content::Sealed(ledger),
+                Err(error) => Content::Broken(error),
+            },
+        };
+        // The records are in `content` now.
+        for shard in &mut shards {
+            shard.data.clear();
+        }
+        Memory {
+            content,
+            shards,
+            reading: false,
+            flushing: BTreeMap::new(),
+            flushed: HashMap::new(),
+            leftovers,
+        }
+    }
+
+    /// What `decide` may know of it.
+    pub fn state(&self) -> LedgerState<'_> {
+        match &self.content {
+            _ if self.reading => LedgerState::Unknown,
+            Content::Absent => LedgerState::Absent,
+            Content::Partial => LedgerState::Partial(&self.leftovers),
+            Content::Broken(error) => LedgerState::Broken(error),
+            Content::Sealed(ledger) => LedgerState::Sealed(ledger),
+        }
+    }
+
+    /// The ledger, where there is one.
+    pub fn sealed(&self) -> Option<&Ledger> {
+        match &self.content {
+            Content::Sealed(ledger) => Some(ledger),
+            _ => None,
+        }
+    }
+
+    /// A write was acknowledged.
+    pub fn acknowledge(&mut self, index: usize, acknowledged: Shard) -> Option<()> {
+        let change = self.flushing.remove(&index)?;
+        let Content::Sealed(ledger) = &mut self.content else {
+            return None;
+        };
+        ledger.apply(index, &change);
+        match self.shards.get_mut(index) {
+            Some(shard) => *shard = acknowledged,
+            None => self.shards.push(acknowledged),
+        }
+        Some(())
+    }
+
+    /// Whether a fresh read says what we knew, with or without the writes that were under way. Then nobody else has
+    /// written, and nothing has to be settled again.
+    pub fn agrees_with(&self, fresh: &Memory) -> bool {
+        let (Some(known), Some(fresh)) = (self.sealed(), fresh.sealed()) else {
+            return false;
+        };
+        if known == fresh {
+            return true;
+        }
+        let mut moved = known.clone();
+        for (shard, change) in &self.flushing {
+            moved.apply(*shard, change);
+        }
+        &moved == fresh
+    }
+}
+
+/// Reads the ledgers of every job, or of one.
+pub async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    job_uid: Option<&str>,
+) -> kube::Result<HashMap<String, Vec<Shard>>> {
+    let api: Api<ConfigMap> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let selector = match job_uid {
+        Some(uid) => format!("{},{}={uid}", names::SHARD, names::JOB_UID),
+        None => names::SHARD.to_owned(),
+    };
+    // A shard may be 200 KB: small pages keep the memory flat.
+    let mut params = ListParams::default().labels(&selector).limit(50);
+    let mut found: HashMap<String, Vec<Shard>> = HashMap::new();
+    loop {
+        let page = in_time(api.list(&params)).await?;
+        for object in page.items {
+            let Some(job) = object.labels().get(names::JOB_UID).cloned() else {
+                continue;
+            };
+            let owned = object
+                .owner_references()
+                .iter()
+                .any(|o| o.controller == Some(true) && o.uid == job);
+            if owned && object.metadata.deletion_timestamp.is_none() {
+                found.entry(job).or_default().push(shard(object));
+            }
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// Makes the ConfigMaps of a new ledger, the one with the header last: it is sealed when that one is there.
+pub async fn create(
+    client: &Client,
+    job: &Job,
+    owner: &OwnerReference,
+    ledger: &Ledger,
+) -> Result<Vec<Shard>, String> {
+    let mut shards = Vec::new();
+    for index in (0..ledger.shards()).rev() {
+        shards.push(add(client, job, owner, index, ledger.shard_data(index)).await?);
+    }
+    shards.reverse();
+    Ok(shards)
+}
+
+/// Makes one more ConfigMap.
+pub async fn add(
+    client: &Client,
+    job: &Job,
+    owner: &OwnerReference,
+    index: usize,
+    data: BTreeMap<String, String>,
+) -> Result<Shard, String> {
+    let object = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(names::ledger(&job.name, &job.uid, index)),
+            namespace: Some(job.namespace.clone()),
+            labels: Some(BTreeMap::from([
+                (names::JOB_UID.to_owned(), job.uid.clone()),
+                (names::SHARD.to_owned(), index.to_string()),
+            ])),
+            owner_references: Some(vec![owner.clone()]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.clone()),
+        ..ConfigMap::default()
+    };
+    match write::create(client, object).await {
+        Created::There(found) if found.data.as_ref() == Some(&data) => Ok(shard(found)),
+        Created::There(_) => Err("the ledger is there already with other content".into()),
+        Created::Not { message, .. } => Err(message),
+    }
+}
+
+/// Changes one ConfigMap, if nobody else has.
+pub async fn patch(
+    client: &Client,
+    namespace: &str,
+    shard_before: &Shard,
+    keys: &BTreeMap<String, Option<String>>,
+) -> kube::Result<Shard> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let patch = json!({
+        "metadata": { "resourceVersion": shard_before.version, "uid": shard_before.uid },
+        "data": keys,
+    });
+    let patched = in_time(api.patch(
+        &shard_before.name,
+        &PatchParams::default(),
+        &Patch::Merge(&patch),
+    ))
+    .await?;
+    Ok(Shard {
+        data: BTreeMap::new(),
+        ..shard(patched)
+    })
+}
+
+fn shard(object: ConfigMap) -> Shard {
+    Shard {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        version: object.resource_version().unwrap_or_default(),
+        data: object.data.unwrap_or_default(),
+    }
+}

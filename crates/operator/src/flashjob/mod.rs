@@ -1,0 +1,24 @@
+//! The FlashJob controller: the shell around `flashjob_plan::decide`.
+//!
+//! ```text
+//!   watch ──▶ observe ──▶ engine: index + ledgers ──▶ plan::decide ──▶ act ──▶ pool ──▶ write
+//!     ▲                      ▲                                                            │
+//!     └── API server ◀───────┼────────────────────────────────────────────────────────────┘
+//!                            └── every answer comes back as an input
+//! ```
+//!
+//! One task, the engine, owns all state and never waits for the API server: it takes inputs (what a watch saw, what a
+//! write came to), looks again at the jobs they touch, and hands writes to a bounded pool.
+
+mod act;
+mod engine;
+mod index;
+mod job;
+mod ledger;
+mod observe;
+mod pool;
+mod status;
+mod watch;
+mod write;
+
+pub use engine::{Context, run};

@@ -1,0 +1,224 @@
+//! From API objects to the few facts a decision depends on.
+
+use flashjob_api::instance::{self, Instance as AkriInstance};
+use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
+use flashjob_plan::instances::Instance;
+use flashjob_plan::names;
+use flashjob_plan::spec::{Invalid, Spec};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::ResourceExt;
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+/// The name of the flash container.
+const FLASH_CONTAINER: &str = "flash-container";
+
+/// A job as a watch or an answer showed it.
+#[derive(Clone, Debug)]
+pub struct SeenJob {
+    /// The job without its status.
+    pub job: Job,
+    /// Its resourceVersion.
+    pub version: String,
+    /// The same as a number.
+    pub version_number: u64,
+    /// All of its finalizers.
+    pub finalizers: Vec<String>,
+    /// Its status, whatever that is.
+    pub status: Value,
+}
+
+/// An object that belongs to a job.
+#[derive(Clone, Debug)]
+pub struct Child<T> {
+    /// The uid of the job.
+    pub job: String,
+    /// The target.
+    pub target: String,
+    /// The attempt; 0 for a Service.
+    pub attempt: u32,
+    /// What is known of it.
+    pub facts: T,
+}
+
+/// Reads a FlashJob. A spec that cannot be read makes an invalid job, not a dead watch.
+pub fn job(object: DynamicObject, settings: &Settings) -> SeenJob {
+    let DynamicObject { metadata, data, .. } = object;
+    let spec = match data.get("spec") {
+        Some(spec) => Spec::read(spec, settings),
+        None => Err(Invalid("spec is missing".into())),
+    };
+    let finalizers = metadata.finalizers.clone().unwrap_or_default();
+    let annotation = |name: &str| {
+        metadata
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get(name))
+            .cloned()
+    };
+    SeenJob {
+        job: Job {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizer: finalizers.iter().any(|f| f == names::FINALIZER),
+            ledger: annotation(names::LEDGER),
+            spec,
+        },
+        version_number: version(&metadata),
+        version: metadata.resource_version.unwrap_or_default(),
+        finalizers,
+        status: data.get("status").cloned().unwrap_or(Value::Null),
+    }
+}
+
+/// Reads an Akri Instance.
+pub fn instance(object: AkriInstance) -> Instance {
+    let property = |name: &str| {
+        object
+            .spec
+            .broker_properties
+            .get(name)
+            .map(|v| v.trim().to_owned())
+            .unwrap_or_default()
+    };
+    Instance {
+        uid: object.uid().unwrap_or_default(),
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        endpoint: property(instance::HOST_ENDPOINT),
+        device: property(instance::DEVICE),
+        application: property(instance::APPLICATION_TYPE),
+        version: property(instance::VERSION),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// Reads a Pod of ours; `None` if it is not.
+pub fn pod(pod: core::Pod) -> Option<Child<Pod>> {
+    let attempt = pod.labels().get(names::ATTEMPT)?.parse().ok()?;
+    child(&pod.metadata, attempt, pod_facts(&pod))
+}
+
+/// What matters of any Pod.
+pub fn pod_facts(pod: &core::Pod) -> Pod {
+    let status = pod.status.clone().unwrap_or_default();
+    let phase = match status.phase.as_deref() {
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        _ => PodPhase::Pending,
+    };
+    let flash = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .find(|c| c.name == FLASH_CONTAINER);
+    let unscheduled = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|c| c.type_ == "PodScheduled" && c.status == "False")
+        .and_then(|c| c.message.clone());
+    Pod {
+        version: version(&pod.metadata),
+        name: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+        created: created(&pod.metadata),
+        deleting: pod.metadata.deletion_timestamp.as_ref().map(|t| t.0),
+        phase,
+        container: flash.map(container).unwrap_or_default(),
+        reason: status.reason,
+        note: status.message.or(unscheduled),
+        // The index knows when it was first seen so.
+        terminal_since: None,
+    }
+}
+
+fn container(status: &core::ContainerStatus) -> Container {
+    let time = |time: Option<Time>| time.map(|t| t.0);
+    let Some(state) = status.state.clone() else {
+        return Container::Unknown;
+    };
+    if let Some(ended) = state.terminated {
+        return Container::Ended {
+            exit_code: ended.exit_code,
+            reason: ended.reason,
+            message: ended.message,
+            at: time(ended.finished_at),
+        };
+    }
+    if let Some(running) = state.running {
+        return Container::Running(time(running.started_at));
+    }
+    let why = state.waiting.and_then(|w| match (w.reason, w.message) {
+        (Some(reason), Some(message)) => Some(format!("{reason}: {message}")),
+        (reason, message) => reason.or(message),
+    });
+    Container::Waiting(why)
+}
+
+/// Reads a Service of ours; `None` if it is not.
+pub fn service(service: core::Service) -> Option<Child<Service>> {
+    child(&service.metadata, 0, service_facts(&service))
+}
+
+/// What matters of any Service.
+pub fn service_facts(service: &core::Service) -> Service {
+    let balancer = service
+        .status
+        .clone()
+        .and_then(|s| s.load_balancer)
+        .unwrap_or_default();
+    let ingress = balancer.ingress.unwrap_or_default();
+    let ipv4 = |i: &core::LoadBalancerIngress| {
+        i.ip.clone()
+            .filter(|ip| ip.parse::<std::net::Ipv4Addr>().is_ok())
+    };
+    let hostname = || ingress.iter().find_map(|i| i.hostname.clone());
+    Service {
+        version: version(&service.metadata),
+        name: service.name_any(),
+        uid: service.uid().unwrap_or_default(),
+        created: created(&service.metadata),
+        deleting: service.metadata.deletion_timestamp.is_some(),
+        address: ingress.iter().find_map(ipv4).or_else(hostname),
+    }
+}
+
+/// Ours is what a FlashJob controls and what carries that job's label; a label alone makes nobody a child.
+fn child<T>(metadata: &ObjectMeta, attempt: u32, facts: T) -> Option<Child<T>> {
+    let labels = metadata.labels.as_ref()?;
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners
+        .iter()
+        .find(|o| o.controller == Some(true) && o.kind == "FlashJob")?;
+    let job = labels.get(names::JOB_UID)?;
+    (job == &owner.uid).then_some(())?;
+    Some(Child {
+        job: job.clone(),
+        target: labels.get(names::TARGET)?.clone(),
+        attempt,
+        facts,
+    })
+}
+
+/// A resourceVersion as a number. Kubernetes promises since 1.35 that newer ones are greater, and they always were.
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata
+        .resource_version
+        .as_deref()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0)
+}
+
+fn created(metadata: &ObjectMeta) -> Timestamp {
+    metadata
+        .creation_timestamp
+        .as_ref()
+        .map_or(Timestamp::UNIX_EPOCH, |t| t.0)
+}

@@ -1,0 +1,152 @@
+//! The status as it is written: whole, only when it differs, and not more often than anybody can read it.
+
+use std::time::Duration;
+
+use flashjob_api::FlashJobStatus;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::runtime::events::{Event, EventType};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// When the status of a job was last written, and how large it was.
+#[derive(Default)]
+pub struct Pace {
+    /// A write is under way.
+    pub busy: bool,
+    /// When the last one began, and the size of it.
+    pub last: Option<(Instant, usize)>,
+    /// Not before this: the last one failed.
+    pub not_before: Option<Instant>,
+    /// How many failed in a row.
+    pub failures: u32,
+}
+
+impl Pace {
+    /// When the next status may be written: the first at once, the final one at once, any other after a pause that
+    /// keeps a large status from filling the API server's history.
+    pub fn next(&self, urgent: bool) -> Option<Instant> {
+        let paced = match self.last {
+            Some((at, size)) if !urgent => {
+                let pause = Duration::from_micros(size as u64 * 10); // 100 KB/s
+                Some(at + pause.max(Duration::from_secs(1)))
+            }
+            _ => None,
+        };
+        paced.max(self.not_before)
+    }
+}
+
+/// The new status with the times of conditions that have not changed; `None` if it is what is there already.
+pub fn difference(old: &Value, mut new: FlashJobStatus, now: Timestamp) -> Option<Value> {
+    let before = conditions(old);
+    for condition in &mut new.conditions {
+        let same = before
+            .iter()
+            .find(|c| c.type_ == condition.type_ && c.status == condition.status);
+        condition.last_transition_time = match same {
+            Some(same) => same.last_transition_time.clone(),
+            None => Time(now),
+        };
+    }
+    let new = serde_json::to_value(new).unwrap_or_default();
+    (old != &new).then_some(new)
+}
+
+/// The events that follow from one status after another: a condition that came to hold, or holds for another reason.
+pub fn events(old: &Value, new: &Value) -> Vec<Event> {
+    let before = conditions(old);
+    let told = ["Complete", "Failed", "Progressing", "Suspended"];
+    conditions(new)
+        .into_iter()
+        .filter(|c| told.contains(&c.type_.as_str()) && c.status == "True")
+        .filter(|c| {
+            let same =
+                |b: &&Condition| b.type_ == c.type_ && b.status == c.status && b.reason == c.reason;
+            before.iter().find(same).is_none()
+        })
+        .map(|c| Event {
+            type_: if c.type_ == "Failed" {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: c.reason,
+            note: Some(c.message),
+            action: "Flash".into(),
+            secondary: None,
+        })
+        .collect()
+}
+
+/// Replaces the whole status, if the job is still the one it was decided on.
+pub fn patch(version: &str, status: &Value) -> Value {
+    json!([
+        { "op": "test", "path": "/metadata/resourceVersion", "value": version },
+        { "op": "add", "path": "/status", "value": status },
+    ])
+}
+
+/// The conditions of any status, however broken the rest of it is.
+fn conditions(status: &Value) -> Vec<Condition> {
+    let list = status.get("conditions").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(|c| serde_json::from_value(c.clone()).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(holds: &str, reason: &str) -> FlashJobStatus {
+        let condition = Condition {
+            type_: "Progressing".into(),
+            status: holds.into(),
+            reason: reason.into(),
+            message: "m".into(),
+            observed_generation: Some(1),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        };
+        FlashJobStatus {
+            conditions: vec![condition],
+            ..FlashJobStatus::default()
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn an_equal_status_is_not_written_and_times_move_only_when_a_condition_turns() {
+        let first = difference(&Value::Null, status("True", "A"), at(10)).unwrap();
+        assert_eq!(difference(&first, status("True", "A"), at(20)), None);
+        let other_reason = difference(&first, status("True", "B"), at(20)).unwrap();
+        assert_eq!(
+            conditions(&other_reason)[0].last_transition_time,
+            Time(at(10))
+        );
+        let turned = difference(&first, status("False", "A"), at(20)).unwrap();
+        assert_eq!(conditions(&turned)[0].last_transition_time, Time(at(20)));
+    }
+
+    #[test]
+    fn nonsense_is_replaced() {
+        let nonsense = json!({ "phase": "Eaten", "conditions": [7, { "type": "X" }], "mine": 1 });
+        let written = difference(&nonsense, status("True", "A"), at(10)).unwrap();
+        assert_eq!(written.get("mine"), None);
+    }
+
+    #[test]
+    fn an_event_is_told_once() {
+        let first = difference(&Value::Null, status("True", "A"), at(10)).unwrap();
+        assert_eq!(events(&Value::Null, &first).len(), 1);
+        let second = difference(&first, status("True", "B"), at(20)).unwrap();
+        assert_eq!(events(&first, &second).len(), 1);
+        assert_eq!(events(&second, &second).len(), 0);
+        let off = difference(&first, status("False", "A"), at(20)).unwrap();
+        assert_eq!(events(&first, &off).len(), 0);
+    }
+}

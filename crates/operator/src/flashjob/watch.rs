@@ -1,0 +1,181 @@
+//! The watches: one per kind, each turning objects into facts before they go any further.
+//!
+//! Lists are quorum reads, and they begin after the lease was won, so that nothing a former holder wrote is missed.
+
+use std::fmt::Debug;
+
+use flashjob_api::instance::Instance as AkriInstance;
+use flashjob_plan::facts::{Pod, Service, Settings};
+use flashjob_plan::instances::Instance;
+use flashjob_plan::names;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1 as core;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::DeserializeGuard;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::Sender;
+
+use super::engine::Input;
+use super::observe::{self, Child, SeenJob};
+use crate::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
+use crate::metrics::Metrics;
+
+/// What a watch says of one kind.
+#[derive(Debug)]
+pub enum Seen<T> {
+    /// What follows, up to `Synced`, is all there is.
+    Listing,
+    /// This is there.
+    There(T),
+    /// This has left the watch.
+    Left(T),
+    /// The list is complete.
+    Synced,
+}
+
+/// What any of the watches says.
+#[derive(Debug)]
+pub enum Sight {
+    Job(Seen<Box<SeenJob>>),
+    Instance(Seen<Instance>),
+    Pod(Seen<Box<Child<Pod>>>),
+    Service(Seen<Box<Child<Service>>>),
+}
+
+/// What the watches need.
+#[derive(Clone)]
+pub struct Watches {
+    pub client: Client,
+    pub namespace: Option<String>,
+    pub settings: Settings,
+    pub missing: Missing,
+    pub metrics: Metrics,
+    pub inputs: Sender<Input>,
+}
+
+/// The FlashJob kind, read leniently.
+pub fn flashjobs() -> ApiResource {
+    let (group, kind) = (flashjob_api::GROUP, "FlashJob");
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), "flashjobs")
+}
+
+impl Watches {
+    /// Starts all four.
+    pub fn start(self) {
+        let ours = watcher::Config::default().labels(names::JOB_UID);
+
+        let settings = self.settings.clone();
+        let jobs = match &self.namespace {
+            Some(n) => Api::namespaced_with(self.client.clone(), n, &flashjobs()),
+            None => Api::all_with(self.client.clone(), &flashjobs()),
+        };
+        let read = move |object: DynamicObject| Some(Box::new(observe::job(object, &settings)));
+        self.spawn(
+            "flashjobs",
+            Some(FLASHJOBS),
+            jobs,
+            watcher::Config::default(),
+            read,
+            Sight::Job,
+        );
+
+        // Instances may be in any namespace; which of them a job may use is a decision.
+        let instances: Api<DeserializeGuard<AkriInstance>> = Api::all(self.client.clone());
+        let read = |object: DeserializeGuard<AkriInstance>| match object.0 {
+            Ok(object) => Some(observe::instance(object)),
+            Err(error) => {
+                tracing::warn!(%error, "an Akri Instance cannot be read and is left out");
+                None
+            }
+        };
+        let all = watcher::Config::default();
+        self.spawn(
+            "instances",
+            Some(INSTANCES),
+            instances,
+            all,
+            read,
+            Sight::Instance,
+        );
+
+        let pods: Api<core::Pod> = self.scoped();
+        let read = |object| observe::pod(object).map(Box::new);
+        self.spawn("pods", None, pods, ours.clone(), read, Sight::Pod);
+
+        let services: Api<core::Service> = self.scoped();
+        let read = |object| observe::service(object).map(Box::new);
+        self.spawn("services", None, services, ours, read, Sight::Service);
+    }
+
+    fn scoped<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        }
+    }
+
+    fn spawn<K, T>(
+        &self,
+        kind: &'static str,
+        needed: Option<Needed>,
+        api: Api<K>,
+        config: watcher::Config,
+        read: impl Fn(K) -> Option<T> + Send + 'static,
+        say: impl Fn(Seen<T>) -> Sight + Send + 'static,
+    ) where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+        T: Send,
+    {
+        let Watches {
+            missing,
+            metrics,
+            inputs,
+            ..
+        } = self.clone();
+        tokio::spawn(async move {
+            if let Some(needed) = needed {
+                missing.wait_for(needed).await;
+            }
+            let events = watcher(api, config).default_backoff();
+            follow(kind, events, read, say, metrics, inputs).await;
+        });
+    }
+}
+
+async fn follow<K: Resource, T>(
+    kind: &'static str,
+    events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
+    read: impl Fn(K) -> Option<T>,
+    say: impl Fn(Seen<T>) -> Sight,
+    metrics: Metrics,
+    inputs: Sender<Input>,
+) {
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        metrics.watch_heard(kind);
+        let seen = match event {
+            Ok(watcher::Event::Init) => Some(Seen::Listing),
+            Ok(watcher::Event::InitApply(mut object) | watcher::Event::Apply(mut object)) => {
+                object.managed_fields_mut().clear();
+                read(object).map(Seen::There)
+            }
+            Ok(watcher::Event::Delete(object)) => read(object).map(Seen::Left),
+            Ok(watcher::Event::InitDone) => Some(Seen::Synced),
+            Err(error) => {
+                metrics.watch_failed(kind);
+                tracing::warn!(kind, %error, "the watch failed and will be tried again");
+                None
+            }
+        };
+        if let Some(seen) = seen
+            && inputs.send(Input::Sight(say(seen))).await.is_err()
+        {
+            return;
+        }
+    }
+}

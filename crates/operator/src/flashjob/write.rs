@@ -1,0 +1,175 @@
+//! One write each, and what it came to.
+//!
+//! A write is sent once, with a time limit. When its fate is unknown, a live read settles that before anything is said
+//! about it; so an answer is always a fact: it is there, it is not there, or it was refused.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use flashjob_plan::names;
+
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a create came to.
+#[derive(Debug)]
+pub enum Created<T> {
+    /// It is there and it is ours.
+    There(T),
+    /// It is not there, and why.
+    Not {
+        /// The server's words, or the network's.
+        message: String,
+        /// The server said no; otherwise it could not be reached or was busy.
+        definite: bool,
+        /// A foreign object has the name.
+        conflict: bool,
+    },
+}
+
+impl<T> Created<T> {
+    /// The same, with another word for what is there.
+    pub fn map<U>(self, read: impl FnOnce(T) -> U) -> Created<U> {
+        match self {
+            Created::There(there) => Created::There(read(there)),
+            Created::Not {
+                message,
+                definite,
+                conflict,
+            } => Created::Not {
+                message,
+                definite,
+                conflict,
+            },
+        }
+    }
+}
+
+/// Awaits a call, but not for ever.
+pub async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    match tokio::time::timeout(CALL_TIMEOUT, call).await {
+        Ok(result) => result,
+        Err(_) => Err(kube::Error::Service(
+            "the API server did not answer in time".into(),
+        )),
+    }
+}
+
+/// Reads an object past every cache, for as long as it takes.
+pub async fn read_live<K>(api: &Api<K>, name: &str) -> Option<K>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut pause = Duration::from_millis(200);
+    loop {
+        match in_time(api.get_opt(name)).await {
+            Ok(found) => return found,
+            Err(error) => tracing::warn!(name, %error, "a live read failed and is tried again"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Creates an object; whatever happens on the way, says whether it is there afterwards.
+pub async fn create<K>(client: &Client, object: K) -> Created<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let error = match in_time(api.create(&PostParams::default(), &object)).await {
+        Ok(created) => return Created::There(created),
+        Err(error) => error,
+    };
+    let message = error.to_string();
+    if let kube::Error::Api(status) = &error
+        && (400..500).contains(&status.code)
+        && !matches!(status.code, 408 | 429)
+        && !status.is_already_exists()
+    {
+        let message = status.message.clone();
+        return Created::Not {
+            message,
+            definite: true,
+            conflict: false,
+        };
+    }
+    // In doubt, or something is there already: only a live read can tell.
+    match read_live(&api, &object.name_any()).await {
+        None => Created::Not {
+            message,
+            definite: false,
+            conflict: false,
+        },
+        Some(found) if found.meta().deletion_timestamp.is_some() => {
+            let message = format!("the earlier {} is still being deleted", found.name_any());
+            Created::Not {
+                message,
+                definite: false,
+                conflict: false,
+            }
+        }
+        Some(found) if is_same(&found, &object) => Created::There(found),
+        Some(found) => {
+            let message = format!(
+                "{} {}/{} is there already and belongs to somebody else; rename or remove it",
+                K::kind(&()),
+                found.namespace().unwrap_or_default(),
+                found.name_any()
+            );
+            Created::Not {
+                message,
+                definite: true,
+                conflict: true,
+            }
+        }
+    }
+}
+
+/// Ours is what the same job controls, for the same target and attempt.
+fn is_same<K: Resource>(found: &K, wanted: &K) -> bool {
+    let owner = |k: &K| {
+        k.owner_references()
+            .iter()
+            .find(|o| o.controller == Some(true))
+            .map(|o| o.uid.clone())
+    };
+    let label = |k: &K, name: &str| k.labels().get(name).cloned();
+    owner(found).is_some()
+        && owner(found) == owner(wanted)
+        && [names::JOB_UID, names::TARGET, names::ATTEMPT, names::SHARD]
+            .iter()
+            .all(|name| label(found, name) == label(wanted, name))
+}
+
+/// Deletes this very object. `Ok` means that the server knows we want it gone, or that it is.
+pub async fn delete<K>(client: &Client, namespace: &str, name: &str, uid: &str) -> kube::Result<()>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let only_this = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    };
+    let params = DeleteParams::background().preconditions(only_this);
+    match in_time(api.delete(name, &params)).await {
+        Ok(_) => Ok(()),
+        // Gone, or another object has the name by now.
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,10 @@
+//! The operator as a real process against a real API server, with exactly the rights `dist/install.yaml` gives it.
+
+mod crash;
+mod crds;
+mod deletion;
+mod lease;
+mod process;
+mod sample;
+mod site;
+mod status;

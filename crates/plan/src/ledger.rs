@@ -1,0 +1,432 @@
+//! The ledger: what cannot be read off the cluster again.
+//!
+//! It lives in ConfigMaps that the job owns, at most [`SHARD_SIZE`] devices in each, one key per device and one per open
+//! permit. A permit is what the flash container's start depends on: no key, no start. A permit key is written at most
+//! once in the life of a job, so a Pod that comes late finds none.
+//!
+//! The in-memory copy moves on only with acknowledged writes. This module turns it into ConfigMap data and back, and
+//! says which keys differ between two states; it never talks to the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::names;
+
+/// Devices per ConfigMap: well under the 1 MiB an object may have, with messages of 256 bytes.
+pub const SHARD_SIZE: usize = 256;
+/// The longest message that is kept.
+pub const MESSAGE_BYTES: usize = 256;
+
+const HEADER: &str = "header";
+const SCHEMA: u32 = 1;
+
+/// The whole ledger of one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    /// About the job.
+    pub header: Header,
+    /// About each device, in the order of the job.
+    pub records: Vec<Record>,
+}
+
+/// What is kept about the job.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// The form of what follows.
+    pub schema: u32,
+    /// The job this ledger belongs to.
+    pub job_uid: String,
+    /// The revision under way.
+    pub revision: String,
+    /// The generation of the spec whose devices are in the records.
+    pub generation: i64,
+    /// How many devices, so that a missing shard is noticed.
+    pub devices: usize,
+    /// When the job was taken up.
+    pub started: Timestamp,
+    /// When the last device of this revision got its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Timestamp>,
+    /// Everything before the header was written.
+    pub sealed: bool,
+}
+
+/// What is kept about one device.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// As the user wrote it.
+    pub device: String,
+    /// The Instance it was resolved to, once it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Pinned>,
+    /// The revision that all below speaks of.
+    pub revision: String,
+    /// The number of the last attempt. Never goes back, over all revisions.
+    #[serde(default)]
+    pub attempt: u32,
+    /// That attempt is under way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// Its permit key is in the ledger.
+    #[serde(skip)]
+    pub permit: bool,
+    /// How many attempts of this revision have failed.
+    #[serde(default)]
+    pub tries: u32,
+    /// Since when it is the device's turn.
+    pub turn: Timestamp,
+    /// Not again before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// The final result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Why, for a failure or a skip; the last failure while it is retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the result was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// The user has taken the device out of the job before it began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
+    /// Device and revision in one word; worked out, not stored.
+    #[serde(skip)]
+    pub target: String,
+}
+
+/// The Instance a device was resolved to.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The board's address.
+    pub endpoint: String,
+}
+
+/// A device's final result.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It runs the firmware.
+    Succeeded,
+    /// It was given up.
+    Failed,
+    /// It was left out on purpose.
+    Skipped,
+}
+
+impl Record {
+    /// A device that has just come into the job.
+    pub fn new(job_uid: &str, device: &str, revision: &str, now: Timestamp) -> Record {
+        Record {
+            device: device.to_owned(),
+            pinned: None,
+            revision: revision.to_owned(),
+            attempt: 0,
+            open: false,
+            permit: false,
+            tries: 0,
+            turn: now,
+            retry_at: None,
+            outcome: None,
+            reason: None,
+            message: None,
+            ended: None,
+            dropped: false,
+            target: names::target(job_uid, device, revision),
+        }
+    }
+
+    /// The same device with another firmware: nothing done yet, but attempt numbers go on, so that going back to an
+    /// earlier firmware meets no old permit.
+    pub fn renewed(&self, job_uid: &str, revision: &str, now: Timestamp) -> Record {
+        Record {
+            pinned: self.pinned.clone(),
+            attempt: self.attempt,
+            ..Record::new(job_uid, &self.device, revision, now)
+        }
+    }
+}
+
+impl Ledger {
+    /// A ledger for a job that has none, sealed from the start.
+    pub fn new(
+        job_uid: &str,
+        generation: i64,
+        revision: &str,
+        records: Vec<Record>,
+        now: Timestamp,
+    ) -> Ledger {
+        Ledger {
+            header: Header {
+                schema: SCHEMA,
+                job_uid: job_uid.to_owned(),
+                revision: revision.to_owned(),
+                generation,
+                devices: records.len(),
+                started: now,
+                completed: None,
+                sealed: true,
+            },
+            records,
+        }
+    }
+
+    /// How many ConfigMaps it takes.
+    pub fn shards(&self) -> usize {
+        self.records.len().div_ceil(SHARD_SIZE).max(1)
+    }
+
+    /// The data of one ConfigMap.
+    pub fn shard_data(&self, shard: usize) -> BTreeMap<String, String> {
+        let mut data = BTreeMap::new();
+        if shard == 0 {
+            data.insert(HEADER.to_owned(), json(&self.header));
+        }
+        let first = shard * SHARD_SIZE;
+        for (index, record) in self.records.iter().enumerate().skip(first).take(SHARD_SIZE) {
+            data.insert(record_key(index), json(record));
+            if record.permit {
+                data.insert(
+                    names::permit(&record.target, record.attempt),
+                    record.device.clone(),
+                );
+            }
+        }
+        data
+    }
+
+    /// Puts the data of all shards together again, in the order of the shards.
+    pub fn read<'a>(
+        shards: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
+    ) -> Result<Ledger, String> {
+        let mut all: BTreeMap<&str, &str> = BTreeMap::new();
+        for data in shards {
+            all.extend(data.iter().map(|(k, v)| (k.as_str(), v.as_str())));
+        }
+        let text = all.get(HEADER).ok_or("the header is missing")?;
+        let header: Header = parse(HEADER, text)?;
+        if header.schema != SCHEMA {
+            return Err(format!(
+                "it has form {}, this operator reads {SCHEMA}",
+                header.schema
+            ));
+        }
+        let mut records = Vec::with_capacity(header.devices);
+        for index in 0.. {
+            let key = record_key(index);
+            let Some(text) = all.get(key.as_str()) else {
+                break;
+            };
+            let mut record: Record = parse(&key, text)?;
+            record.target = names::target(&header.job_uid, &record.device, &record.revision);
+            let permit = names::permit(&record.target, record.attempt);
+            record.permit = all.contains_key(permit.as_str());
+            records.push(record);
+        }
+        if records.len() < header.devices {
+            return Err(format!(
+                "{} of {} devices are missing",
+                header.devices - records.len(),
+                header.devices
+            ));
+        }
+        Ok(Ledger { header, records })
+    }
+
+    /// Whether any attempt is under way.
+    pub fn has_open_attempts(&self) -> bool {
+        self.records.iter().any(|r| r.open)
+    }
+
+    /// The keys a change puts into one ConfigMap, and with `None` those it takes out.
+    pub fn patch(&self, shard: usize, change: &Change) -> BTreeMap<String, Option<String>> {
+        let mut patch = BTreeMap::new();
+        if let Some(header) = change.header.as_ref().filter(|_| shard == 0) {
+            patch.insert(HEADER.to_owned(), Some(json(header)));
+        }
+        for (index, record) in change.of_shard(shard) {
+            if let Some(old) = self.records.get(index).filter(|old| old.permit) {
+                patch.insert(names::permit(&old.target, old.attempt), None);
+            }
+            if record.permit {
+                let key = names::permit(&record.target, record.attempt);
+                patch.insert(key, Some(record.device.clone()));
+            }
+            patch.insert(record_key(index), Some(json(record)));
+        }
+        patch
+    }
+
+    /// Moves on: the part of a change that belongs to one shard has been acknowledged.
+    pub fn apply(&mut self, shard: usize, change: &Change) {
+        if let Some(header) = change.header.as_ref().filter(|_| shard == 0) {
+            self.header = header.clone();
+        }
+        for (index, record) in change.of_shard(shard) {
+            match self.records.get_mut(index) {
+                Some(old) => *old = record.clone(),
+                // Devices are only ever added one shard at a time, in order.
+                None => self.records.push(record.clone()),
+            }
+        }
+    }
+}
+
+/// What should be different in a ledger.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    /// The new header.
+    pub header: Option<Header>,
+    /// New and changed records by their place.
+    pub records: BTreeMap<usize, Record>,
+}
+
+impl Change {
+    /// Nothing should be different.
+    pub fn is_empty(&self) -> bool {
+        self.header.is_none() && self.records.is_empty()
+    }
+
+    /// The shards it touches, in order.
+    pub fn shards(&self) -> BTreeSet<usize> {
+        let header = self.header.iter().map(|_| 0);
+        header
+            .chain(self.records.keys().map(|index| shard_of(*index)))
+            .collect()
+    }
+
+    fn of_shard(&self, shard: usize) -> impl Iterator<Item = (usize, &Record)> {
+        let first = shard * SHARD_SIZE;
+        self.records
+            .range(first..first + SHARD_SIZE)
+            .map(|(index, record)| (*index, record))
+    }
+}
+
+/// The shard a device's record is in.
+pub fn shard_of(index: usize) -> usize {
+    index / SHARD_SIZE
+}
+
+/// A message as it is kept: one line, no control characters, at most [`MESSAGE_BYTES`].
+pub fn message(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let mut clean = clean.trim().to_owned();
+    if clean.len() > MESSAGE_BYTES {
+        let end = (0..=MESSAGE_BYTES - 3)
+            .rev()
+            .find(|i| clean.is_char_boundary(*i))
+            .unwrap_or(0);
+        clean.truncate(end);
+        clean.push('…');
+    }
+    clean
+}
+
+fn record_key(index: usize) -> String {
+    format!("device-{index:05}")
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    // Plain structs of strings and numbers: serialising them cannot fail.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn parse<T: serde::de::DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("{key}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(devices: usize) -> Ledger {
+        let now = Timestamp::UNIX_EPOCH;
+        let record = |n| Record::new("uid", &format!("device {n}"), "rev", now);
+        Ledger::new("uid", 1, "rev", (0..devices).map(record).collect(), now)
+    }
+
+    fn opened(record: &Record) -> Record {
+        Record {
+            open: true,
+            attempt: record.attempt + 1,
+            permit: true,
+            ..record.clone()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut before = ledger(600);
+        before.records[300] = opened(&before.records[300]);
+        before.records[599].outcome = Some(Outcome::Succeeded);
+        assert_eq!(before.shards(), 3);
+        let data: Vec<_> = (0..3).map(|shard| before.shard_data(shard)).collect();
+        assert_eq!(Ledger::read(&data), Ok(before));
+        assert!(Ledger::read(&data[..2]).unwrap_err().contains("88 of 600"));
+        assert!(Ledger::read(&data[1..]).unwrap_err().contains("header"));
+    }
+
+    #[test]
+    fn a_patch_is_the_few_keys_that_changed_and_leads_to_the_new_state() {
+        let mut now = ledger(300);
+        let mut data: Vec<_> = (0..2).map(|shard| now.shard_data(shard)).collect();
+        let open = opened(&now.records[257]);
+        let closed = Record {
+            open: false,
+            permit: false,
+            ..open.clone()
+        };
+        let again = opened(&closed);
+        for next in [open, closed, again.clone(), opened(&again)] {
+            let change = Change {
+                header: None,
+                records: [(257, next)].into(),
+            };
+            assert_eq!(change.shards(), [1].into());
+            let patch = now.patch(1, &change);
+            assert!(patch.len() <= 3, "{patch:?}");
+            for (key, value) in patch {
+                match value {
+                    Some(value) => data[1].insert(key, value),
+                    None => data[1].remove(&key),
+                };
+            }
+            now.apply(1, &change);
+            assert_eq!(Ledger::read(&data).as_ref(), Ok(&now));
+        }
+    }
+
+    #[test]
+    fn going_back_to_an_earlier_firmware_meets_no_old_permit() {
+        let now = Timestamp::UNIX_EPOCH;
+        let first = opened(&Record::new("uid", "device", "A", now));
+        let back = first.renewed("uid", "B", now).renewed("uid", "A", now);
+        assert_eq!(back.target, first.target);
+        assert!(opened(&back).attempt > first.attempt);
+    }
+
+    #[test]
+    fn a_message_is_one_short_line() {
+        assert_eq!(message("a\nb\u{7}\n"), "a b");
+        let long = message(&"ä".repeat(200));
+        assert!(
+            long.len() <= MESSAGE_BYTES && long.ends_with('…'),
+            "{}",
+            long.len()
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! The pure core: [`decide`] looks at a [`View`] of one job and says in a [`Plan`] what to do.
+//!
+//! ```text
+//!   watches, ledger ──observe──▶ View ──decide──▶ Plan ──act──▶ API server
+//! ```
+//!
+//! Nothing here waits, reads a clock, an environment or a random number, or talks to anybody. The same view at the same
+//! time gives the same plan, so every rule about flashing can be read and tested here. Time is an argument; what must
+//! survive a crash is in the [`ledger`]; the job's status is an output and never an input.
+
+mod attempt;
+mod decide;
+mod deletion;
+mod device;
+pub mod facts;
+pub mod instances;
+pub mod ledger;
+pub mod names;
+mod plan;
+mod pod;
+mod service;
+pub mod spec;
+mod status;
+
+pub use decide::decide;
+pub use facts::{Job, LedgerState, Settings, View};
+pub use plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan};
+pub use service::owner;

@@ -1,0 +1,204 @@
+//! The flash Pod: one attempt at one device.
+//!
+//! It takes its permit from the ledger as an environment variable that must exist, so no kubelet starts a container
+//! whose permit has been withdrawn. It has no rights in the cluster and as few as possible on its node.
+
+use std::collections::BTreeMap;
+
+use flashjob_api::{Verify, VersionPolicy};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapEnvSource, ConfigMapKeySelector, Container, ContainerPort,
+    EmptyDirVolumeSource, EnvFromSource, EnvVar, EnvVarSource, Pod, PodSecurityContext, PodSpec,
+    SeccompProfile, SecretVolumeSource, SecurityContext, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::facts::Job;
+use crate::instances::Instance;
+use crate::ledger::{Record, shard_of};
+use crate::names;
+use crate::service::{FLASH_PORT, labels, owner};
+use crate::spec::Spec;
+
+/// The name of the flash container, as the original named it.
+pub const CONTAINER: &str = "flash-container";
+
+/// The Pod of the record's open attempt.
+pub fn pod(
+    job: &Job,
+    spec: &Spec,
+    (index, record): (usize, &Record),
+    instance: &Instance,
+    address: &str,
+) -> Pod {
+    let mut labels = labels(job, &record.target, &instance.uid);
+    labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
+    let mounts = [
+        ("tls", "/var/run/flashjob/tls"),
+        ("registry", "/var/run/flashjob/registry"),
+    ];
+    Pod {
+        metadata: ObjectMeta {
+            name: Some(names::pod(&job.name, &record.target, record.attempt)),
+            namespace: Some(job.namespace.clone()),
+            labels: Some(labels),
+            // A mesh's sidecar would never end and stands between board and flasher.
+            annotations: Some(BTreeMap::from([
+                ("sidecar.istio.io/inject".to_owned(), "false".to_owned()),
+                ("linkerd.io/inject".to_owned(), "disabled".to_owned()),
+            ])),
+            owner_references: Some(vec![owner(job)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            restart_policy: Some("Never".into()),
+            active_deadline_seconds: Some(spec.device_seconds),
+            automount_service_account_token: Some(false),
+            // Keeps the addresses of every other Service in the namespace out of the environment, except where the
+            // original image depends on one of them.
+            enable_service_links: Some(!spec.own_image),
+            containers: vec![Container {
+                name: CONTAINER.into(),
+                image: Some(spec.image.clone()),
+                env: Some(environment(job, spec, (index, record), instance, address)),
+                env_from: Some(vec![EnvFromSource {
+                    config_map_ref: Some(ConfigMapEnvSource {
+                        name: "flashjob-flasher".into(),
+                        optional: Some(true),
+                    }),
+                    ..EnvFromSource::default()
+                }]),
+                ports: Some(vec![ContainerPort {
+                    container_port: FLASH_PORT,
+                    protocol: Some("TCP".into()),
+                    ..ContainerPort::default()
+                }]),
+                termination_message_policy: Some("FallbackToLogsOnError".into()),
+                volume_mounts: Some(
+                    mounts
+                        .iter()
+                        .map(|(name, path)| mount(name, path, true))
+                        .chain([mount("tmp", "/tmp", false)])
+                        .collect(),
+                ),
+                security_context: Some(SecurityContext {
+                    allow_privilege_escalation: Some(false),
+                    capabilities: Some(Capabilities {
+                        drop: Some(vec!["ALL".into()]),
+                        ..Capabilities::default()
+                    }),
+                    ..SecurityContext::default()
+                }),
+                ..Container::default()
+            }],
+            volumes: Some(vec![
+                secret("tls", "flashjob-server-tls"),
+                secret("registry", "flashjob-registry"),
+                Volume {
+                    name: "tmp".into(),
+                    empty_dir: Some(EmptyDirVolumeSource::default()),
+                    ..Volume::default()
+                },
+            ]),
+            security_context: Some(PodSecurityContext {
+                // Images of others may need root; ours does not.
+                run_as_non_root: spec.own_image.then_some(true),
+                seccomp_profile: Some(SeccompProfile {
+                    type_: "RuntimeDefault".into(),
+                    ..SeccompProfile::default()
+                }),
+                ..PodSecurityContext::default()
+            }),
+            ..PodSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn environment(
+    job: &Job,
+    spec: &Spec,
+    (index, record): (usize, &Record),
+    instance: &Instance,
+    address: &str,
+) -> Vec<EnvVar> {
+    let or = |first: &str, second: &Option<String>| match first {
+        "" => second.clone().unwrap_or_default(),
+        first => first.to_owned(),
+    };
+    let endpoint = spec
+        .host_endpoint
+        .clone()
+        .unwrap_or_else(|| instance.endpoint.clone());
+    let verify = match spec.verify {
+        Verify::Version => "Version",
+        Verify::Restart => "Restart",
+        Verify::None => "None",
+    };
+    let policy = match spec.version_policy {
+        VersionPolicy::Always => "Always",
+        VersionPolicy::IfDifferent => "IfDifferent",
+    };
+    let plain = [
+        // The original's seven, in its order.
+        ("FIRMWARE", spec.firmware.clone()),
+        ("UUID", instance.uid.clone()),
+        ("HOST_ENDPOINT", endpoint),
+        ("DEVICE", or(&instance.device, &spec.device)),
+        (
+            "APPLICATION_TYPE",
+            or(&instance.application, &spec.application_type),
+        ),
+        ("VERSION", spec.version.clone()),
+        ("EXTERNAL_IP", address.to_owned()),
+        // Ours.
+        ("ATTEMPT", record.attempt.to_string()),
+        ("PREVIOUS_VERSION", instance.version.clone()),
+        ("VERIFY", verify.to_owned()),
+        ("VERSION_POLICY", policy.to_owned()),
+        ("DEADLINE_SECONDS", spec.device_seconds.to_string()),
+    ];
+    let permit = EnvVar {
+        name: "PERMIT".into(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            config_map_key_ref: Some(ConfigMapKeySelector {
+                name: names::ledger(&job.name, &job.uid, shard_of(index)),
+                key: names::permit(&record.target, record.attempt),
+                optional: Some(false),
+            }),
+            ..EnvVarSource::default()
+        }),
+    };
+    plain
+        .into_iter()
+        // Kubernetes replaces `$(NAME)` in a value; a user's text is passed as it is.
+        .map(|(name, value)| EnvVar {
+            name: name.into(),
+            value: Some(value.replace("$(", "$$(")),
+            value_from: None,
+        })
+        .chain([permit])
+        .collect()
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: Some(read_only),
+        ..VolumeMount::default()
+    }
+}
+
+fn secret(name: &str, secret: &str) -> Volume {
+    Volume {
+        name: name.into(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret.into()),
+            optional: Some(true),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}

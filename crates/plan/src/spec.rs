@@ -1,0 +1,307 @@
+//! The spec as decisions use it: trimmed, defaulted, checked.
+//!
+//! What the CRD's schema and rules guard is guarded here again, since older API servers drop the rules, and the result
+//! of a bad spec is a sentence with the path of the field, never a half-understood job.
+
+use std::collections::{BTreeMap, HashSet};
+
+use flashjob_api::{ExternalTrafficPolicy, FlashJobSpec, ServiceType, Verify, VersionPolicy};
+use serde_json::Value;
+
+use crate::facts::Settings;
+use crate::names;
+
+/// What is wrong with a spec: the path of the field and a sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invalid(pub String);
+
+/// A spec that can be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The devices as written, each once, in order.
+    pub devices: Vec<String>,
+    /// The firmware image.
+    pub firmware: String,
+    /// The version the device reports afterwards.
+    pub version: String,
+    /// Firmware and version in one word.
+    pub revision: String,
+    /// The board the firmware is for, if the user said so.
+    pub device: Option<String>,
+    /// The application, for devices that do not say.
+    pub application_type: Option<String>,
+    /// The board's address, instead of the discovered one.
+    pub host_endpoint: Option<String>,
+    /// The address the board dials, instead of the Service's.
+    pub external_ip: Option<String>,
+    /// The flash image.
+    pub image: String,
+    /// Whether the image is the operator's own choice and so known to run as non-root.
+    pub own_image: bool,
+    /// How many flash Pods at once.
+    pub max_parallel: usize,
+    /// How often a failed device is tried again.
+    pub retry_limit: u32,
+    /// The first pause before a retry.
+    pub backoff_seconds: i64,
+    /// How long one attempt may take.
+    pub device_seconds: i64,
+    /// How long to wait for an address.
+    pub address_seconds: i64,
+    /// How long a device may be missing.
+    pub offline_seconds: i64,
+    /// What counts as done.
+    pub verify: Verify,
+    /// Which devices are flashed.
+    pub version_policy: VersionPolicy,
+    /// Annotations of the Service.
+    pub service_annotations: BTreeMap<String, String>,
+    /// The load balancer that serves it.
+    pub load_balancer_class: Option<String>,
+    /// How outside traffic reaches the Pod.
+    pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+    /// Start nothing new.
+    pub suspend: bool,
+}
+
+/// At most this many flash Pods at once, whatever the spec says.
+const MOST_PARALLEL: usize = 500;
+
+impl Spec {
+    /// Reads the `spec` of a FlashJob as the API server gave it.
+    pub fn read(spec: &Value, settings: &Settings) -> Result<Spec, Invalid> {
+        let spec: FlashJobSpec = serde_json::from_value(spec.clone())
+            .map_err(|error| Invalid(format!("spec cannot be read: {error}")))?;
+        refuse_what_is_not_there_yet(&spec)?;
+
+        let devices = devices(spec.uuid.unwrap_or_default())?;
+        let firmware = required("spec.firmware", &spec.firmware)?;
+        let version = required("spec.version", &spec.version)?;
+        let one_device = devices.len() == 1;
+        let own_image = trimmed(spec.flashjob_pod_image.as_deref()).is_none();
+        let image = trimmed(spec.flashjob_pod_image.as_deref())
+            .or_else(|| trimmed(settings.flashjob_image.as_deref()))
+            .ok_or_else(|| {
+                Invalid(
+                    "spec.flashjobPodImage is empty and the operator has no default: set it, or \
+                     start the operator with --flashjob-image"
+                        .into(),
+                )
+            })?;
+        let rollout = spec.rollout.unwrap_or_default();
+        let retry = spec.retry.unwrap_or_default();
+        let timeouts = spec.timeouts.unwrap_or_default();
+        let service = spec.service.unwrap_or_default();
+
+        let max_parallel = match number(
+            "spec.rollout.maxParallel",
+            rollout.max_parallel,
+            25,
+            0..=500,
+        )? {
+            0 => MOST_PARALLEL,
+            n => n as usize,
+        };
+        let backoff = number(
+            "spec.retry.backoffSeconds",
+            retry.backoff_seconds,
+            10,
+            0..=300,
+        )?;
+        let (a_day, thirty_days) = (86_400, 2_592_000);
+        Ok(Spec {
+            revision: names::revision(&firmware, &version),
+            devices,
+            firmware,
+            version,
+            device: trimmed(spec.device.as_deref()),
+            application_type: trimmed(spec.application_type.as_deref()),
+            host_endpoint: trimmed(spec.host_endpoint.as_deref()).filter(|_| one_device),
+            external_ip: trimmed(spec.external_ip.as_deref()).filter(|_| one_device),
+            image,
+            own_image,
+            max_parallel: max_parallel.min(settings.max_parallel.unwrap_or(MOST_PARALLEL)),
+            retry_limit: number("spec.retry.limit", retry.limit, 2, 0..=100)? as u32,
+            backoff_seconds: backoff,
+            device_seconds: number(
+                "spec.timeouts.deviceSeconds",
+                timeouts.device_seconds,
+                600,
+                1..=a_day,
+            )?,
+            address_seconds: number(
+                "spec.timeouts.addressSeconds",
+                timeouts.address_seconds,
+                120,
+                1..=a_day,
+            )?,
+            offline_seconds: number(
+                "spec.timeouts.offlineSeconds",
+                timeouts.offline_seconds,
+                300,
+                0..=thirty_days,
+            )?,
+            verify: spec.verify.unwrap_or_default(),
+            version_policy: spec.version_policy.unwrap_or_default(),
+            service_annotations: service.annotations.unwrap_or_default(),
+            load_balancer_class: trimmed(service.load_balancer_class.as_deref()),
+            external_traffic_policy: service.external_traffic_policy,
+            suspend: spec.suspend.unwrap_or_default(),
+        })
+    }
+}
+
+/// Fields the API has and this version does not carry out. Ignoring one could flash what the user meant to hold back, so
+/// the job is refused instead, with the name of the field.
+fn refuse_what_is_not_there_yet(spec: &FlashJobSpec) -> Result<(), Invalid> {
+    let rollout = spec.rollout.clone().unwrap_or_default();
+    let retry = spec.retry.clone().unwrap_or_default();
+    let service_type = spec
+        .service
+        .as_ref()
+        .and_then(|s| s.type_)
+        .unwrap_or_default();
+    let asked = [
+        ("spec.deviceSelector", spec.device_selector.is_some()),
+        ("spec.rollout.batchSize", rollout.batch_size.is_some()),
+        (
+            "spec.rollout.delaySeconds",
+            rollout.delay_seconds.is_some_and(|s| s > 0),
+        ),
+        ("spec.rollout.maxFailures", rollout.max_failures.is_some()),
+        ("spec.retry.nonce", retry.nonce.is_some()),
+        (
+            "spec.service.type other than LoadBalancer",
+            service_type != ServiceType::LoadBalancer,
+        ),
+        (
+            "spec.podTemplate",
+            spec.pod_template.as_ref().is_some_and(|t| !t.is_empty()),
+        ),
+        ("spec.abort", spec.abort == Some(true)),
+        (
+            "spec.ttlSecondsAfterFinished",
+            spec.ttl_seconds_after_finished.is_some(),
+        ),
+    ];
+    match asked.iter().find(|(_, asked)| *asked) {
+        Some((field, _)) => Err(Invalid(format!(
+            "{field} is not supported by this version of the operator; remove it"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
+    let mut seen = HashSet::new();
+    let mut devices = Vec::with_capacity(written.len());
+    for (index, entry) in written.iter().enumerate() {
+        let entry = entry.trim();
+        if entry.is_empty() {
+            return Err(Invalid(format!("spec.uuid[{index}] is empty")));
+        }
+        if seen.insert(entry.to_owned()) {
+            devices.push(entry.to_owned());
+        }
+    }
+    if devices.len() > flashjob_api::crd::MAX_UUIDS {
+        let most = flashjob_api::crd::MAX_UUIDS;
+        return Err(Invalid(format!(
+            "spec.uuid has {} entries; {most} is the most",
+            devices.len()
+        )));
+    }
+    if devices.is_empty() {
+        return Err(Invalid("spec.uuid names no device".into()));
+    }
+    Ok(devices)
+}
+
+fn trimmed(text: Option<&str>) -> Option<String> {
+    text.map(str::trim)
+        .filter(|t| !t.is_empty())
+        .map(str::to_owned)
+}
+
+fn required(path: &str, text: &str) -> Result<String, Invalid> {
+    trimmed(Some(text)).ok_or_else(|| Invalid(format!("{path} is empty")))
+}
+
+fn number(
+    path: &str,
+    given: Option<i32>,
+    default: i64,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<i64, Invalid> {
+    let value = given.map_or(default, i64::from);
+    if range.contains(&value) {
+        Ok(value)
+    } else {
+        let (low, high) = (range.start(), range.end());
+        Err(Invalid(format!(
+            "{path} is {value}; it may be from {low} to {high}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(mut more: Value) -> Result<Spec, Invalid> {
+        let mut spec = json!({
+            "uuid": ["a"], "firmware": "f", "version": "v", "flashjobPodImage": "i",
+        });
+        if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object_mut()) {
+            spec.append(more);
+        }
+        Spec::read(&spec, &Settings::default())
+    }
+
+    fn refusal(more: Value) -> String {
+        match read(more.clone()) {
+            Err(Invalid(message)) => message,
+            Ok(_) => panic!("{more} was accepted"),
+        }
+    }
+
+    #[test]
+    fn strings_are_trimmed_and_devices_counted_once() {
+        let spec = read(json!({ "uuid": [" a ", "b", "a"], "firmware": " f:1 " })).unwrap();
+        assert_eq!(spec.devices, ["a", "b"]);
+        assert_eq!(spec.firmware, "f:1");
+        assert_eq!(spec.max_parallel, 25);
+    }
+
+    #[test]
+    fn nulls_are_as_good_as_nothing() {
+        let nulls = json!({ "device": null, "rollout": null, "retry": { "limit": null } });
+        assert_eq!(read(nulls), read(json!({})));
+    }
+
+    #[test]
+    fn overrides_are_for_jobs_with_one_device() {
+        let one = read(json!({ "hostEndpoint": "10.0.0.1" })).unwrap();
+        assert_eq!(one.host_endpoint.as_deref(), Some("10.0.0.1"));
+        let two = read(json!({ "uuid": ["a", "b"], "hostEndpoint": "10.0.0.1" })).unwrap();
+        assert_eq!(two.host_endpoint, None);
+    }
+
+    #[test]
+    fn a_bad_spec_is_named_by_its_path() {
+        assert_eq!(refusal(json!({ "uuid": [] })), "spec.uuid names no device");
+        assert_eq!(
+            refusal(json!({ "uuid": ["a", " "] })),
+            "spec.uuid[1] is empty"
+        );
+        assert_eq!(
+            refusal(json!({ "firmware": "  " })),
+            "spec.firmware is empty"
+        );
+        assert!(refusal(json!({ "flashjobPodImage": null })).contains("--flashjob-image"));
+        assert!(refusal(json!({ "retry": { "limit": -1 } })).contains("from 0 to 100"));
+        assert!(refusal(json!({ "firmware": 7 })).starts_with("spec cannot be read"));
+        assert!(refusal(json!({ "abort": true })).contains("spec.abort"));
+    }
+}

@@ -1,0 +1,204 @@
+//! The job's status, from what the devices' steps have shown. An output only: nothing here is ever read back.
+
+use flashjob_api::{Counts, Failure, FlashJobStatus, InFlight, Phase, Reason};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::facts::Job;
+use crate::ledger::{Ledger, Outcome, Record};
+
+/// How many devices `inFlight` and `failures` list.
+pub const SHOWN: usize = 100;
+
+/// What a round over the devices has shown.
+#[derive(Default)]
+pub struct Summary {
+    /// How many devices are in which state.
+    pub counts: Counts,
+    /// Devices at work.
+    pub in_flight: Vec<InFlight>,
+    failures: Vec<Failure>,
+    completed: Vec<String>,
+}
+
+impl Summary {
+    /// Counts a device with a result.
+    pub fn count_final(&mut self, record: &Record, outcome: Outcome) {
+        match outcome {
+            Outcome::Succeeded => {
+                self.counts.succeeded += 1;
+                self.completed.push(record.device.clone());
+            }
+            Outcome::Skipped => {
+                self.counts.skipped += 1;
+                self.completed.push(record.device.clone());
+            }
+            Outcome::Failed => {
+                self.counts.failed += 1;
+                if self.failures.len() < SHOWN {
+                    self.failures.push(failure(record));
+                }
+            }
+        }
+    }
+}
+
+fn failure(record: &Record) -> Failure {
+    Failure {
+        uuid: record.device.clone(),
+        instance: record
+            .pinned
+            .as_ref()
+            .map(|p| format!("{}/{}", p.namespace, p.name)),
+        reason: record.reason.clone().unwrap_or_default(),
+        message: record.message.clone().unwrap_or_default(),
+        attempts: i32::try_from(record.tries).unwrap_or(i32::MAX),
+    }
+}
+
+/// What is to be said of the job as a whole.
+pub enum Verdict {
+    /// It cannot begin yet.
+    Waiting {
+        /// One word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
+    /// Devices are at work.
+    Working(String),
+    /// Held by the user.
+    Suspended(String),
+    /// Every device has its firmware.
+    Complete(String),
+    /// Every device has a result, and some failed.
+    Failed(String),
+    /// Nothing happens until a person acts.
+    Stuck {
+        /// One word.
+        reason: Reason,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// The status of a job that has no devices at work: it waits, or is stuck.
+pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
+    let mut status = FlashJobStatus::default();
+    conclude(job, &mut status, verdict);
+    status
+}
+
+/// The status of a job under way or done.
+pub fn of_job(job: &Job, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
+    let Summary {
+        counts,
+        in_flight,
+        failures,
+        completed,
+    } = summary;
+    let done = counts.succeeded + counts.skipped;
+    let finished = done + counts.failed == counts.total && ledger.header.completed.is_some();
+    let verdict = match &job.spec {
+        Err(invalid) => Verdict::Stuck {
+            reason: Reason::InvalidSpec,
+            message: invalid.0.clone(),
+        },
+        _ if finished && counts.failed == 0 => Verdict::Complete(sentence(&counts)),
+        _ if finished => Verdict::Failed(sentence(&counts)),
+        Ok(spec) if spec.suspend => {
+            Verdict::Suspended(format!("held by spec.suspend: {}", sentence(&counts)))
+        }
+        Ok(_) if nothing_began(ledger) => Verdict::Waiting {
+            reason: "Starting",
+            message: sentence(&counts),
+        },
+        Ok(_) => Verdict::Working(sentence(&counts)),
+    };
+    let mut status = FlashJobStatus {
+        done: Some(format!("{}/{}", counts.succeeded, counts.total)),
+        counts: Some(counts),
+        start_time: Some(Time(ledger.header.started)),
+        completion_time: ledger.header.completed.filter(|_| finished).map(Time),
+        completed_uuids: completed,
+        in_flight,
+        failures,
+        ..FlashJobStatus::default()
+    };
+    if let [only] = ledger.records.as_slice() {
+        status.host_endpoint = only.pinned.as_ref().map(|p| p.endpoint.clone());
+        status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
+    }
+    conclude(job, &mut status, verdict);
+    status
+}
+
+fn nothing_began(ledger: &Ledger) -> bool {
+    ledger
+        .records
+        .iter()
+        .all(|r| r.attempt == 0 && r.outcome.is_none())
+}
+
+/// The counts in words, such as "1 of 2 devices done, 1 flashing".
+fn sentence(counts: &Counts) -> String {
+    let plural = if counts.total == 1 {
+        "device"
+    } else {
+        "devices"
+    };
+    let mut words = format!("{} of {} {plural} done", counts.succeeded, counts.total);
+    let rest = [
+        (counts.skipped, "skipped"),
+        (counts.failed, "failed"),
+        (counts.flashing, "flashing"),
+        (counts.waiting, "waiting"),
+        (counts.blocked, "held by another job"),
+        (counts.offline, "offline"),
+        (counts.pending, "pending"),
+    ];
+    for (count, what) in rest.iter().filter(|(count, _)| *count > 0) {
+        words.push_str(&format!(", {count} {what}"));
+    }
+    words
+}
+
+/// Writes phase, message and all conditions.
+fn conclude(job: &Job, status: &mut FlashJobStatus, verdict: Verdict) {
+    let (phase, reason, message) = match &verdict {
+        Verdict::Waiting { reason, message } => (Phase::Pending, *reason, message),
+        Verdict::Working(message) => (Phase::InProgress, "Flashing", message),
+        Verdict::Suspended(message) => (Phase::Suspended, "Suspended", message),
+        Verdict::Complete(message) => (Phase::Completed, "Completed", message),
+        Verdict::Failed(message) => (Phase::Failed, "DevicesFailed", message),
+        Verdict::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
+    };
+    let works = matches!(verdict, Verdict::Waiting { .. } | Verdict::Working(_));
+    let complete = matches!(verdict, Verdict::Complete(_));
+    let failed = matches!(verdict, Verdict::Failed(_) | Verdict::Stuck { .. });
+    let suspended = matches!(verdict, Verdict::Suspended(_));
+    let conditions = [
+        ("Complete", complete),
+        ("Failed", failed),
+        ("Progressing", works),
+        ("Suspended", suspended),
+        ("Ready", complete),
+        ("Reconciling", works),
+        ("Stalled", failed),
+    ];
+    status.conditions = conditions
+        .iter()
+        .map(|(type_, holds)| Condition {
+            type_: (*type_).to_owned(),
+            status: if *holds { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            message: message.clone(),
+            observed_generation: Some(job.generation),
+            // Set by `act`, which knows when the condition last changed.
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        })
+        .collect();
+    status.phase = Some(phase);
+    status.message = Some(message.clone());
+    status.observed_generation = Some(job.generation);
+}

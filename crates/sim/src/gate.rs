@@ -1,0 +1,139 @@
+//! A network one can hold, put between one program and the API server.
+//!
+//! It is plain HTTP on a loopback port in front and TLS to the API server behind; tokens pass through, watches stream.
+//! Each mutating call is read whole and then judged by the test: it may pass, wait, get lost, or lose its answer. From
+//! the moment it is judged a call is on the wire: it reaches the API server even when its caller is dead by then,
+//! which is how a late write of a dead leader is made. It differs from a real network in that calls are whole: none is
+//! ever cut in two, and reads are not judged unless a test asks for it.
+
+mod call;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use self::call::Call;
+use self::wire::{UnderWay, Wire};
+use crate::cluster::Cluster;
+
+/// What happens to a call.
+pub enum Verdict {
+    /// It goes through, and its answer comes back.
+    Pass,
+    /// It waits until [`Gate::release`].
+    Hold,
+    /// It gets lost: the connection is closed and the server never sees it.
+    Drop,
+    /// The server does it, and the answer gets lost.
+    PassThenDrop,
+    /// The server does it, then this is called, then the answer gets lost.
+    PassThen(Box<dyn FnOnce() + Send>),
+    /// The server never sees it; this status and body come back.
+    Answer(u16, String),
+    /// It goes through this much later.
+    Delay(Duration),
+}
+
+/// What a test thinks of a call.
+type Judge = dyn Fn(&Call) -> Verdict + Send + Sync;
+
+/// A running gate. It stops when dropped, and calls that were held are lost.
+pub struct Gate {
+    wire: Arc<Wire>,
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Gate {
+    /// Opens a gate to the cluster, on the current runtime. `judge` is asked for every mutating call that is not about
+    /// a Lease, before it is forwarded.
+    pub async fn start(
+        cluster: &Cluster,
+        judge: impl Fn(&Call) -> Verdict + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let wire = Arc::new(Wire::new(cluster, Arc::new(judge))?);
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.context("no port for the gate")?;
+        let address = listener.local_addr()?;
+        let task = tokio::spawn(wire::accept(listener, wire.clone()));
+        Ok(Self {
+            wire,
+            address,
+            task,
+        })
+    }
+
+    /// The address to give to the program, for example by [`Cluster::kubeconfig`].
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on reads (watches included) are judged too, except those of Leases.
+    pub fn judge_reads(&self, judge: impl Fn(&Call) -> Verdict + Send + Sync + 'static) {
+        *lock(&self.wire.read_judge) = Some(Arc::new(judge));
+    }
+
+    /// All mutating calls seen, in order. Those about Leases have number 0.
+    pub fn calls(&self) -> Vec<Call> {
+        lock(&self.wire.calls).clone()
+    }
+
+    /// The mutating calls the server has answered, with the HTTP status, in the order of the answers.
+    pub fn answers(&self) -> Vec<(Call, u16)> {
+        lock(&self.wire.answers).clone()
+    }
+
+    /// Waits until a call is held, and returns the first of them.
+    pub async fn held(&self) -> Call {
+        let mut holding = self.wire.holding.subscribe();
+        loop {
+            if let Some((call, _)) = lock(&self.wire.held).first() {
+                return call.clone();
+            }
+            // The sender is ours, so the wait cannot fail.
+            let _ = holding.changed().await;
+        }
+    }
+
+    /// Lets the held calls go on to the server, whether or not their callers still live.
+    pub fn release(&self) {
+        for (_, release) in lock(&self.wire.held).drain(..) {
+            // Counted from here, so that a `settled` right after this waits for it.
+            let _ = release.send(UnderWay::new(&self.wire));
+        }
+    }
+
+    /// Waits until every mutating call that went to the server has been answered. Held ones are not waited for.
+    pub async fn settled(&self) {
+        let mut under_way = self.wire.under_way.subscribe();
+        let _ = under_way.wait_for(|count| *count == 0).await;
+    }
+
+    /// Takes the program off the network: every connection is closed, now and from now on. What is held stays held,
+    /// and what is on its way arrives.
+    pub fn cut(&self) {
+        self.wire.cut.send_replace(true);
+    }
+
+    /// Puts the program back on the network.
+    pub fn mend(&self) {
+        self.wire.cut.send_replace(false);
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.task.abort();
+        lock(&self.wire.held).clear();
+    }
+}
+
+/// A judge that panicked with the lock fails its own test, and does not take the gate from it.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,175 @@
+//! A container's environment, as far as it must be there before the container starts.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Secret};
+use kube::{Api, Client, ResourceExt};
+
+/// The environment, or the words a kubelet has for what is missing.
+pub(super) type Resolved = Result<BTreeMap<String, String>, String>;
+
+/// Reads every source live, each object once. Optional sources are left out: nobody asks the kit for them.
+pub(super) async fn resolve(
+    client: &Client,
+    pod: &Pod,
+    container: &Container,
+) -> kube::Result<Resolved> {
+    let mut sources = Sources::new(client, pod);
+    let mut env = BTreeMap::new();
+    for from in container.env_from.iter().flatten() {
+        let config_map = from
+            .config_map_ref
+            .as_ref()
+            .map(|r| (Kind::ConfigMap, &r.name, r.optional));
+        let secret = from
+            .secret_ref
+            .as_ref()
+            .map(|r| (Kind::Secret, &r.name, r.optional));
+        for (kind, name, optional) in config_map.into_iter().chain(secret) {
+            if optional == Some(true) {
+                continue;
+            }
+            let Some(data) = sources.get(kind, name).await? else {
+                return Ok(Err(kind.not_found(name)));
+            };
+            let prefix = from.prefix.as_deref().unwrap_or_default();
+            env.extend(
+                data.iter()
+                    .map(|(key, value)| (format!("{prefix}{key}"), value.clone())),
+            );
+        }
+    }
+    for var in container.env.iter().flatten() {
+        let Some(from) = &var.value_from else {
+            env.insert(var.name.clone(), var.value.clone().unwrap_or_default());
+            continue;
+        };
+        match from_source(&mut sources, pod, from).await? {
+            Ok(Some(value)) => drop(env.insert(var.name.clone(), value)),
+            Ok(None) => {}
+            Err(missing) => return Ok(Err(missing)),
+        }
+    }
+    Ok(Ok(env))
+}
+
+async fn from_source(
+    sources: &mut Sources<'_>,
+    pod: &Pod,
+    from: &EnvVarSource,
+) -> kube::Result<Result<Option<String>, String>> {
+    let config_map = from
+        .config_map_key_ref
+        .as_ref()
+        .map(|r| (Kind::ConfigMap, &r.name, &r.key, r.optional));
+    let secret = from
+        .secret_key_ref
+        .as_ref()
+        .map(|r| (Kind::Secret, &r.name, &r.key, r.optional));
+    let Some((kind, name, key, optional)) = config_map.or(secret) else {
+        let path = from
+            .field_ref
+            .as_ref()
+            .map(|field| field.field_path.as_str());
+        return Ok(Ok(path.and_then(|path| field(pod, path))));
+    };
+    if optional == Some(true) {
+        return Ok(Ok(None));
+    }
+    let namespace = &sources.namespace.clone();
+    let Some(data) = sources.get(kind, name).await? else {
+        return Ok(Err(kind.not_found(name)));
+    };
+    Ok(match data.get(key) {
+        Some(value) => Ok(Some(value.clone())),
+        None => Err(format!(
+            "couldn't find key {key} in {} {namespace}/{name}",
+            kind.name()
+        )),
+    })
+}
+
+/// The downward API, as far as a flash Pod may use it.
+fn field(pod: &Pod, path: &str) -> Option<String> {
+    match path {
+        "metadata.name" => pod.metadata.name.clone(),
+        "metadata.namespace" => pod.metadata.namespace.clone(),
+        "metadata.uid" => pod.metadata.uid.clone(),
+        "spec.nodeName" => Some(super::NODE.to_owned()),
+        _ => None,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    ConfigMap,
+    Secret,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+
+    fn not_found(self, name: &str) -> String {
+        format!("{} \"{name}\" not found", self.name().to_lowercase())
+    }
+}
+
+type Data = Option<BTreeMap<String, String>>;
+
+/// The objects one environment is made of.
+struct Sources<'a> {
+    client: &'a Client,
+    namespace: String,
+    read: BTreeMap<(Kind, String), Data>,
+}
+
+impl<'a> Sources<'a> {
+    fn new(client: &'a Client, pod: &Pod) -> Self {
+        Self {
+            client,
+            namespace: pod.namespace().unwrap_or_default(),
+            read: BTreeMap::new(),
+        }
+    }
+
+    /// The data of an object; `None` if there is no such object.
+    async fn get(&mut self, kind: Kind, name: &str) -> kube::Result<&Data> {
+        let key = (kind, name.to_owned());
+        if !self.read.contains_key(&key) {
+            let data = self.fetch(kind, name).await?;
+            self.read.insert(key.clone(), data);
+        }
+        Ok(&self.read[&key])
+    }
+
+    async fn fetch(&self, kind: Kind, name: &str) -> kube::Result<Data> {
+        let client = self.client.clone();
+        match kind {
+            Kind::ConfigMap => {
+                let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
+                Ok(api
+                    .get_opt(name)
+                    .await?
+                    .map(|found| found.data.unwrap_or_default()))
+            }
+            Kind::Secret => {
+                let api: Api<Secret> = Api::namespaced(client, &self.namespace);
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                let found = api
+                    .get_opt(name)
+                    .await?
+                    .map(|found| found.data.unwrap_or_default());
+                Ok(found.map(|data| {
+                    data.into_iter()
+                        .map(|(key, value)| (key, text(value.0)))
+                        .collect()
+                }))
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What stands in for the outside world in tests and in the demo.
+//!
+//! The control plane is real: [`cluster::Cluster`] starts etcd and kube-apiserver. The rest of a cluster is played
+//! over that real API, each part by a module that says what it stands for and where it differs:
+//!
+//! ```text
+//!   operator ──▶ gate ──▶ kube-apiserver ──▶ etcd
+//!                            ▲   ▲   ▲
+//!                      akri ─┘   │   └─ load_balancer
+//!                             kubelet
+//! ```
+//!
+//! A failing part must fail the test that uses it, so errors are `anyhow` with context and waits have an end.
+
+pub mod akri;
+mod apply;
+mod assets;
+pub mod audit;
+mod clock;
+pub mod cluster;
+pub mod gate;
+mod insist;
+pub mod kubelet;
+pub mod load_balancer;
+mod observe;
+mod pki;
+pub mod process;
+pub mod wait;
+
+pub use akri::Akri;
+pub use audit::AuditEntry;
+pub use cluster::{Cluster, Options};
+pub use gate::{Call, Gate, Verdict};
+pub use kubelet::{End, Kubelet, Script, Started};
+pub use load_balancer::{LoadBalancer, Pool};
+pub use process::Running;
+pub use wait::eventually;

@@ -1,0 +1,139 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use flashjob_sim::{Cluster, Gate, Verdict, eventually};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{PostParams, WatchEvent, WatchParams};
+use kube::core::ObjectMeta;
+use kube::{Api, Client};
+use tokio::time::timeout;
+
+use crate::LIMIT;
+
+/// A gate, and two ways to the same namespace: through the gate and around it.
+struct Bench {
+    gate: Gate,
+    through: Api<ConfigMap>,
+    around: Api<ConfigMap>,
+}
+
+impl Bench {
+    async fn new(judge: impl Fn(usize) -> Verdict + Send + Sync + 'static) -> Result<Self> {
+        let cluster = Cluster::shared().await?;
+        let namespace = cluster.namespace("gate").await?;
+        let gate = Gate::start(cluster, move |call| judge(call.number)).await?;
+        let token = cluster.token("admin").context("no token")?;
+        let path = cluster.kubeconfig(token, &namespace, Some(&gate.url()))?;
+        let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+        config.default_retry = false;
+        let through = Api::default_namespaced(Client::try_from(config)?);
+        let around = Api::namespaced(cluster.client("admin")?, &namespace);
+        Ok(Self {
+            gate,
+            through,
+            around,
+        })
+    }
+
+    async fn create(&self, name: &str) -> kube::Result<ConfigMap> {
+        create(&self.through, name).await
+    }
+}
+
+async fn create(maps: &Api<ConfigMap>, name: &str) -> kube::Result<ConfigMap> {
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    maps.create(&PostParams::default(), &map).await
+}
+
+#[tokio::test]
+async fn a_held_create_arrives_after_its_caller_is_gone() -> Result<()> {
+    let bench = Bench::new(|_| Verdict::Hold).await?;
+    let through = bench.through.clone();
+    let caller = tokio::spawn(async move { create(&through, "late").await });
+    let call = timeout(LIMIT, bench.gate.held()).await?;
+    assert_eq!((call.number, call.resource()), (1, "configmaps"));
+    assert_eq!(call.name().as_deref(), Some("late"));
+    assert!(bench.around.get_opt("late").await?.is_none());
+    caller.abort();
+    assert!(caller.await.is_err());
+    bench.gate.cut();
+    bench.gate.release();
+    timeout(LIMIT, bench.gate.settled()).await?;
+    bench.around.get("late").await?;
+    assert_eq!(bench.gate.answers()[0].1, 201);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_released_create_is_answered() -> Result<()> {
+    let bench = Bench::new(|_| Verdict::Hold).await?;
+    let release = async {
+        bench.gate.held().await;
+        bench.gate.release();
+    };
+    let (created, ()) = tokio::join!(bench.create("a"), release);
+    created?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn calls_and_answers_get_lost() -> Result<()> {
+    let called = Arc::new(AtomicBool::new(false));
+    let then = called.clone();
+    let bench = Bench::new(move |number| match number {
+        1 => Verdict::Drop,
+        2 => Verdict::PassThenDrop,
+        3 => {
+            let then = then.clone();
+            Verdict::PassThen(Box::new(move || then.store(true, Ordering::SeqCst)))
+        }
+        4 => Verdict::Answer(500, "{\"kind\":\"Status\",\"code\":500}".to_owned()),
+        _ => Verdict::Pass,
+    })
+    .await?;
+    for name in ["dropped", "answer-lost", "then", "refused"] {
+        assert!(bench.create(name).await.is_err(), "{name} was answered");
+    }
+    bench.create("passed").await?;
+    assert!(called.load(Ordering::SeqCst));
+    let there = bench.around.list(&Default::default()).await?;
+    let names: Vec<_> = there
+        .items
+        .iter()
+        .filter_map(|map| map.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, ["answer-lost", "passed", "then"]);
+    assert_eq!(bench.gate.calls().len(), 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn watches_stream_until_the_network_is_cut() -> Result<()> {
+    let bench = Bench::new(|_| Verdict::Pass).await?;
+    let params = WatchParams::default();
+    let mut watch = bench.through.watch(&params, "0").await?.boxed();
+    bench.create("a").await?;
+    let event = timeout(LIMIT, watch.try_next()).await??;
+    assert!(matches!(event, Some(WatchEvent::Added(_))));
+    bench.gate.cut();
+    let rest = timeout(LIMIT, watch.try_collect::<Vec<_>>()).await?;
+    assert!(rest.is_err() || rest.is_ok_and(|events| events.is_empty()));
+    assert!(bench.create("b").await.is_err());
+    bench.gate.mend();
+    eventually("the network", LIMIT, || async {
+        Ok(bench.create("c").await.ok())
+    })
+    .await?;
+    assert!(bench.around.get_opt("b").await?.is_none());
+    Ok(())
+}

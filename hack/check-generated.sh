@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# hack/check-generated.sh - fails when a generated file no longer says what its source says.
+#
+# The CRD comes from the types in crates/api, dist/install.yaml from config/. Both are in git so that people can read and
+# apply them without building anything; this keeps them honest. It compares with fresh copies and changes nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+crd=config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+
+cargo run --quiet --locked -p flashjob-operator -- crd >"$temp/crd.yaml"
+IMG='' hack/build-installer.sh >"$temp/install.yaml"
+
+stale=()
+compare() { # compare FILE FRESH
+  diff --unified=1 --label "$1" --label "$1 (generated now)" "$1" "$2" >&2 || stale+=("$1")
+}
+compare "$crd" "$temp/crd.yaml"
+compare dist/install.yaml "$temp/install.yaml"
+
+((${#stale[@]} == 0)) || {
+  echo "Out of date: ${stale[*]}. Run make manifests and commit the result." >&2
+  exit 1
+}
