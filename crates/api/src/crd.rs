@@ -5,6 +5,9 @@
 //!
 //! The derived schema is nearly right; what is changed here, and why:
 //! - descriptions lose the line breaks of the source; `kubectl explain` wraps them itself.
+//! - defaults go: they stand in the operator, where a manifest of any age meets them, and some servers refuse an empty one.
+//! - an enum that may be null becomes a pattern: servers check a null against an enum's list, and old ones take no null in
+//!   the list.
 //! - whole-number bounds lose their `.0`.
 //! - `uuid` gets its limits. `maxItems` bounds the cost of the rules on servers that estimate it.
 
@@ -38,6 +41,13 @@ pub fn flashjob_yaml() -> String {
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(map) => {
+            map.remove("default");
+            if map.get("nullable") == Some(&Value::Bool(true))
+                && let Some(Value::Array(values)) = map.remove("enum")
+            {
+                let words: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+                map.insert("pattern".into(), json!(format!("^({})$", words.join("|"))));
+            }
             if let Some(Value::String(text)) = map.get_mut("description") {
                 *text = text.replace('\n', " ");
             }

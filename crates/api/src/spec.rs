@@ -36,17 +36,9 @@ use crate::status::FlashJobStatus;
         json_path = ".status.done",
         description = "Devices that run the firmware, of all devices"
     ),
-    printcolumn(
-        name = "Failed",
-        type_ = "integer",
-        json_path = ".status.counts.failed"
-    ),
+    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.counts.failed"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(validation = Rule::new("has(self.uuid) || has(self.deviceSelector)")
     .message("name at least one device: set uuid, deviceSelector or both"))]
@@ -85,11 +77,7 @@ pub struct FlashJobSpec {
 
     /// The address the board dials to fetch the firmware, instead of the Service's. For jobs with one device; ignored
     /// with more.
-    #[serde(
-        default,
-        rename = "externalIP",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "externalIP", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub external_ip: Option<String>,
 

@@ -43,18 +43,10 @@ pub struct FlashJobStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_endpoint: Option<String>,
     /// The address the board dials, for jobs with one device.
-    #[serde(
-        default,
-        rename = "externalIP",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "externalIP", skip_serializing_if = "Option::is_none")]
     pub external_ip: Option<String>,
     /// The devices that run the firmware, as written in spec.uuid.
-    #[serde(
-        default,
-        rename = "completedUUIDs",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, rename = "completedUUIDs", skip_serializing_if = "Vec::is_empty")]
     pub completed_uuids: Vec<String>,
     /// The devices at work now; 100 are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,11 +119,7 @@ pub struct InFlight {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_endpoint: Option<String>,
     /// The address the board dials.
-    #[serde(
-        default,
-        rename = "externalIP",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "externalIP", skip_serializing_if = "Option::is_none")]
     pub external_ip: Option<String>,
     /// Offline, Blocked, Addressing, Starting, Flashing, Recording or BackOff.
     #[serde(default)]

@@ -11,11 +11,7 @@ use flashjob_plan::facts::DeviceNamespaces;
 
 /// Flashes firmware onto devices that Akri has discovered.
 #[derive(Parser)]
-#[command(
-    name = "flashjob-operator",
-    version,
-    args_conflicts_with_subcommands = true
-)]
+#[command(name = "flashjob-operator", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -50,12 +46,7 @@ pub struct Options {
     pub health_probe_bind_address: Bind,
 
     /// Which controllers run
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "flashjob",
-        value_name = "NAMES"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "flashjob", value_name = "NAMES")]
     pub controllers: Vec<Controller>,
 
     /// Look after the FlashJobs of this namespace only; empty for all
@@ -95,12 +86,7 @@ pub struct Options {
     pub log: String,
 
     /// The name this process holds the lease under
-    #[arg(
-        long,
-        env = "HOSTNAME",
-        default_value = "flashjob-operator",
-        hide = true
-    )]
+    #[arg(long, env = "HOSTNAME", default_value = "flashjob-operator", hide = true)]
     pub identity: String,
 }
 
@@ -137,11 +123,7 @@ fn address(text: &str) -> Result<Bind, String> {
     if text == "0" || text.is_empty() {
         return Ok(Bind(None));
     }
-    let full = if text.starts_with(':') {
-        format!("0.0.0.0{text}")
-    } else {
-        text.to_owned()
-    };
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     full.parse()
         .map(|address| Bind(Some(address)))
         .map_err(|_| "expected :port, ip:port, or 0 for none".to_owned())
@@ -177,14 +159,8 @@ mod tests {
         for line in [format!("/manager {given}"), format!("/manager run {given}")] {
             let options = options(&line);
             assert!(options.leader_elect);
-            assert_eq!(
-                options.metrics_bind_address,
-                Bind("0.0.0.0:8443".parse().ok())
-            );
-            assert_eq!(
-                options.health_probe_bind_address,
-                Bind("0.0.0.0:8081".parse().ok())
-            );
+            assert_eq!(options.metrics_bind_address, Bind("0.0.0.0:8443".parse().ok()));
+            assert_eq!(options.health_probe_bind_address, Bind("0.0.0.0:8081".parse().ok()));
         }
     }
 
@@ -199,10 +175,7 @@ mod tests {
     fn device_namespaces_are_read() {
         let read = |words: &str| options(words).device_namespaces;
         assert_eq!(read("manager"), DeviceNamespaces::All);
-        assert_eq!(
-            read("manager --device-namespaces=own"),
-            DeviceNamespaces::Own
-        );
+        assert_eq!(read("manager --device-namespaces=own"), DeviceNamespaces::Own);
         let named = DeviceNamespaces::Named(vec!["a".into(), "b".into()]);
         assert_eq!(read("manager --device-namespaces=a,b"), named);
     }

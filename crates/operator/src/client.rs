@@ -67,10 +67,7 @@ pub fn guarded(config: &Config, window: &WriteWindow, metrics: &Metrics) -> kube
         .build(connector)
         .map_response(|response: Response<_>| response.map(|body| body.map_err(BoxError::from)))
         .map_err(BoxError::from);
-    let guard = GuardLayer {
-        window: window.clone(),
-        metrics: metrics.clone(),
-    };
+    let guard = GuardLayer { window: window.clone(), metrics: metrics.clone() };
     let stack = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -89,11 +86,7 @@ impl<S> Layer<S> for GuardLayer {
     type Service = Guard<S>;
 
     fn layer(&self, inner: S) -> Guard<S> {
-        Guard {
-            inner,
-            window: self.window.clone(),
-            metrics: self.metrics.clone(),
-        }
+        Guard { inner, window: self.window.clone(), metrics: self.metrics.clone() }
     }
 }
 
@@ -119,10 +112,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mutating = !matches!(
-            *request.method(),
-            Method::GET | Method::HEAD | Method::OPTIONS
-        );
+        let mutating = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         if mutating {
             if !self.window.allows_writing() {
                 self.metrics.write_refused();

@@ -36,18 +36,26 @@ pub const INSTANCES: Needed = Needed {
 
 /// The CRDs that have not been seen yet.
 #[derive(Clone)]
-pub struct Missing(watch::Sender<Vec<Needed>>);
+pub struct Missing(watch::Sender<Look>);
+
+struct Look {
+    missing: Vec<Needed>,
+    /// Discovery was asked at least once.
+    taken: bool,
+}
 
 impl Missing {
     /// Everything is missing until it is seen.
     pub fn new(needed: &[Needed]) -> Missing {
-        Missing(watch::Sender::new(needed.to_vec()))
+        Missing(watch::Sender::new(Look { missing: needed.to_vec(), taken: false }))
     }
 
     /// What is missing now, in one line; `None` when nothing is.
     pub fn words(&self) -> Option<String> {
-        let missing = self.0.borrow();
-        let names: Vec<String> = missing
+        let names: Vec<String> = self
+            .0
+            .borrow()
+            .missing
             .iter()
             .map(|n| format!("{} ({})", n.crd, n.comes_from))
             .collect();
@@ -58,7 +66,18 @@ impl Missing {
     pub async fn wait_for(&self, needed: Needed) {
         let mut missing = self.0.subscribe();
         // The sender lives in `self`, so this ends only when the CRD is there.
-        let _ = missing.wait_for(|m| !m.contains(&needed)).await;
+        let _ = missing.wait_for(|look| !look.missing.contains(&needed)).await;
+    }
+
+    /// Returns once it is known what is missing.
+    pub async fn known(&self) {
+        let _ = self.0.subscribe().wait_for(|look| look.taken).await;
+    }
+
+    /// Whether it is known that this CRD is not there.
+    pub fn lacks(&self, needed: Needed) -> bool {
+        let look = self.0.borrow();
+        look.taken && look.missing.contains(&needed)
     }
 
     /// Asks discovery until everything has been there once.
@@ -66,12 +85,13 @@ impl Missing {
         let mut pause = Duration::from_millis(250);
         let mut said: Option<String> = None;
         loop {
-            let missing = self.0.borrow().clone();
+            let missing = self.0.borrow().missing.clone();
             for needed in missing {
                 if is_there(&client, needed).await {
-                    self.0.send_modify(|m| m.retain(|n| *n != needed));
+                    self.0.send_modify(|look| look.missing.retain(|n| *n != needed));
                 }
             }
+            self.0.send_modify(|look| look.taken = true);
             let words = self.words();
             match &words {
                 None => return,

@@ -43,9 +43,7 @@ pub enum Judgement {
 
 /// Says what to do about the lease.
 pub fn judge(lease: Option<&Lease>, me: &str, seen: Option<&Seen>, now: Duration) -> Judgement {
-    let Some(lease) = lease else {
-        return Judgement::Create;
-    };
+    let Some(lease) = lease else { return Judgement::Create };
     let spec = lease.spec.clone().unwrap_or_default();
     let holder = spec.holder_identity.unwrap_or_default();
     if holder.is_empty() || holder == me {
@@ -54,20 +52,11 @@ pub fn judge(lease: Option<&Lease>, me: &str, seen: Option<&Seen>, now: Duration
     let resource_version = lease.metadata.resource_version.clone();
     let seen = match seen {
         Some(seen) if seen.resource_version == resource_version => seen.clone(),
-        _ => Seen {
-            resource_version,
-            since: now,
-        },
+        _ => Seen { resource_version, since: now },
     };
-    let duration = spec
-        .lease_duration_seconds
-        .and_then(|s| u64::try_from(s).ok());
+    let duration = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
     let duration = duration.map_or(DURATION, Duration::from_secs);
-    if now >= seen.since + duration {
-        Judgement::Take
-    } else {
-        Judgement::Wait(seen)
-    }
+    if now >= seen.since + duration { Judgement::Take } else { Judgement::Wait(seen) }
 }
 
 /// The lease as this process sees it.
@@ -89,13 +78,7 @@ impl Holder {
         window: WriteWindow,
     ) -> Holder {
         let api = Api::namespaced(client, namespace);
-        Holder {
-            api,
-            name: name.to_owned(),
-            me: me.to_owned(),
-            window,
-            held: None,
-        }
+        Holder { api, name: name.to_owned(), me: me.to_owned(), window, held: None }
     }
 
     /// Returns once the lease is ours.
@@ -121,10 +104,12 @@ impl Holder {
         let mut renewed = clock::boottime();
         loop {
             tokio::time::sleep(RETRY).await;
-            let Some(lease) = self.held.clone() else {
-                return;
-            };
             let sent = clock::boottime();
+            // Also after the process itself was stopped or the machine slept: what was decided before is too old.
+            if sent >= renewed + RENEW_BY {
+                return;
+            }
+            let Some(lease) = self.held.clone() else { return };
             match self.write(Some(lease)).await {
                 Ok(()) => renewed = sent,
                 Err(kube::Error::Api(status)) if status.is_conflict() => {
@@ -138,18 +123,13 @@ impl Holder {
                 }
                 Err(error) => tracing::warn!(%error, "the lease could not be renewed"),
             }
-            if clock::boottime() >= renewed + RENEW_BY {
-                return;
-            }
         }
     }
 
     /// Gives the lease back, so that the next process need not wait.
     pub async fn release(&mut self) {
         self.window.extend(Duration::ZERO);
-        let Some(mut lease) = self.held.take() else {
-            return;
-        };
+        let Some(mut lease) = self.held.take() else { return };
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
@@ -186,19 +166,13 @@ impl Holder {
 
     /// Writes our name on the lease and widens the window from the moment the call was sent.
     async fn write(&mut self, old: Option<Lease>) -> kube::Result<()> {
-        let before = old
-            .as_ref()
-            .and_then(|l| l.spec.clone())
-            .unwrap_or_default();
+        let before = old.as_ref().and_then(|l| l.spec.clone()).unwrap_or_default();
         let ours = before.holder_identity.as_deref() == Some(&self.me);
         let now = MicroTime(clock::now());
         let spec = LeaseSpec {
             holder_identity: Some(self.me.clone()),
             lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
-            acquire_time: before
-                .acquire_time
-                .filter(|_| ours)
-                .or_else(|| Some(now.clone())),
+            acquire_time: before.acquire_time.filter(|_| ours).or_else(|| Some(now.clone())),
             renew_time: Some(now),
             lease_transitions: Some(before.lease_transitions.unwrap_or(0) + i32::from(!ours)),
             ..LeaseSpec::default()
@@ -207,24 +181,13 @@ impl Holder {
         let call = async {
             match old {
                 Some(old) => {
-                    let lease = Lease {
-                        spec: Some(spec),
-                        ..old
-                    };
-                    self.api
-                        .replace(&self.name, &PostParams::default(), &lease)
-                        .await
+                    let lease = Lease { spec: Some(spec), ..old };
+                    self.api.replace(&self.name, &PostParams::default(), &lease).await
                 }
                 None => {
                     let name = Some(self.name.clone());
-                    let metadata = ObjectMeta {
-                        name,
-                        ..ObjectMeta::default()
-                    };
-                    let lease = Lease {
-                        metadata,
-                        spec: Some(spec),
-                    };
+                    let metadata = ObjectMeta { name, ..ObjectMeta::default() };
+                    let lease = Lease { metadata, spec: Some(spec) };
                     self.api.create(&PostParams::default(), &lease).await
                 }
             }
@@ -237,11 +200,7 @@ impl Holder {
 }
 
 fn holder(lease: &Lease) -> String {
-    lease
-        .spec
-        .as_ref()
-        .and_then(|s| s.holder_identity.clone())
-        .unwrap_or_default()
+    lease.spec.as_ref().and_then(|s| s.holder_identity.clone()).unwrap_or_default()
 }
 
 fn timed_out() -> kube::Error {
@@ -273,41 +232,21 @@ mod tests {
     #[test]
     fn a_free_lease_is_taken() {
         assert_eq!(judge(None, "me", None, at(0)), Judgement::Create);
-        assert_eq!(
-            judge(Some(&held_by("", "1")), "me", None, at(0)),
-            Judgement::Take
-        );
-        assert_eq!(
-            judge(Some(&held_by("me", "1")), "me", None, at(0)),
-            Judgement::Take
-        );
+        assert_eq!(judge(Some(&held_by("", "1")), "me", None, at(0)), Judgement::Take);
+        assert_eq!(judge(Some(&held_by("me", "1")), "me", None, at(0)), Judgement::Take);
     }
 
     #[test]
     fn another_holder_is_gone_when_nothing_moved_for_the_whole_duration() {
         let lease = held_by("you", "1");
-        let Judgement::Wait(seen) = judge(Some(&lease), "me", None, at(100)) else {
-            panic!()
-        };
-        assert!(matches!(
-            judge(Some(&lease), "me", Some(&seen), at(114)),
-            Judgement::Wait(_)
-        ));
-        assert_eq!(
-            judge(Some(&lease), "me", Some(&seen), at(115)),
-            Judgement::Take
-        );
+        let Judgement::Wait(seen) = judge(Some(&lease), "me", None, at(100)) else { panic!() };
+        assert!(matches!(judge(Some(&lease), "me", Some(&seen), at(114)), Judgement::Wait(_)));
+        assert_eq!(judge(Some(&lease), "me", Some(&seen), at(115)), Judgement::Take);
         let renewed = held_by("you", "2");
         let Judgement::Wait(seen) = judge(Some(&renewed), "me", Some(&seen), at(115)) else {
             panic!()
         };
-        assert!(matches!(
-            judge(Some(&renewed), "me", Some(&seen), at(129)),
-            Judgement::Wait(_)
-        ));
-        assert_eq!(
-            judge(Some(&renewed), "me", Some(&seen), at(130)),
-            Judgement::Take
-        );
+        assert!(matches!(judge(Some(&renewed), "me", Some(&seen), at(129)), Judgement::Wait(_)));
+        assert_eq!(judge(Some(&renewed), "me", Some(&seen), at(130)), Judgement::Take);
     }
 }

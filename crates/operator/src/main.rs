@@ -19,10 +19,9 @@ fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
         Some(Command::Crd) => print(&flashjob_api::crd::flashjob_yaml()),
-        Some(Command::Version) => print(&format!(
-            "flashjob-operator {}\n",
-            env!("CARGO_PKG_VERSION")
-        )),
+        Some(Command::Version) => {
+            print(&format!("flashjob-operator {}\n", env!("CARGO_PKG_VERSION")))
+        }
         Some(Command::Run(options)) => run::run(*options),
         None => run::run(args.options),
     }

@@ -19,14 +19,8 @@ use crate::clock;
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// States a device can wait in.
-const WAITING_STATES: &[&str] = &[
-    "Offline",
-    "Blocked",
-    "Addressing",
-    "Starting",
-    "Flashing",
-    "BackOff",
-];
+const WAITING_STATES: &[&str] =
+    &["Offline", "Blocked", "Addressing", "Starting", "Flashing", "BackOff"];
 
 /// All metrics of this process.
 #[derive(Clone)]
@@ -77,9 +71,7 @@ impl Metrics {
     /// Registers everything.
     pub fn new() -> Metrics {
         let short = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
-        let long = [
-            1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
-        ];
+        let long = [1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0];
         let mut inner = Inner {
             registry: Registry::with_prefix("flashjob"),
             reconciles: Counter::default(),
@@ -105,16 +97,8 @@ impl Metrics {
             "How long a look took",
             inner.reconcile_seconds.clone(),
         );
-        r.register(
-            "attempt_failures",
-            "Failed attempts by reason",
-            inner.failures.clone(),
-        );
-        r.register(
-            "devices",
-            "Devices by state, over all jobs",
-            inner.devices.clone(),
-        );
+        r.register("attempt_failures", "Failed attempts by reason", inner.failures.clone());
+        r.register("devices", "Devices by state, over all jobs", inner.devices.clone());
         r.register(
             "flash_duration_seconds",
             "From the Pod's creation to its end",
@@ -140,26 +124,14 @@ impl Metrics {
             "Since a watch last said something; grows while nothing changes",
             inner.watch_age.clone(),
         );
-        r.register(
-            "watch_errors",
-            "Errors of a watch",
-            inner.watch_errors.clone(),
-        );
-        r.register(
-            "writes",
-            "Mutating calls sent to the API server",
-            inner.writes.clone(),
-        );
+        r.register("watch_errors", "Errors of a watch", inner.watch_errors.clone());
+        r.register("writes", "Mutating calls sent to the API server", inner.writes.clone());
         r.register(
             "writes_refused_without_lease",
             "Mutating calls not sent for want of the lease",
             inner.writes_refused.clone(),
         );
-        r.register(
-            "is_leader",
-            "1 while this process holds the lease",
-            inner.is_leader.clone(),
-        );
+        r.register("is_leader", "1 while this process holds the lease", inner.is_leader.clone());
         Metrics(Arc::new(inner))
     }
 
@@ -172,12 +144,7 @@ impl Metrics {
     /// One attempt at a device has ended.
     pub fn attempt_ended(&self, result: &str, seconds: Option<i64>) {
         if !matches!(result, "Succeeded" | "Skipped") {
-            self.0
-                .failures
-                .get_or_create(&Reason {
-                    reason: result.to_owned(),
-                })
-                .inc();
+            self.0.failures.get_or_create(&Reason { reason: result.to_owned() }).inc();
         }
         if let Some(seconds) = seconds {
             self.0.flash_seconds.observe(seconds as f64);
@@ -197,10 +164,7 @@ impl Metrics {
             ("skipped", before.skipped, after.skipped),
         ];
         for (state, before, after) in states {
-            self.0
-                .devices
-                .get_or_create(&State { state })
-                .inc_by(i64::from(after - before));
+            self.0.devices.get_or_create(&State { state }).inc_by(i64::from(after - before));
         }
     }
 
@@ -214,11 +178,7 @@ impl Metrics {
                 *entry = (*entry).min(since.0);
             }
         }
-        let mut waiting = self
-            .0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         match oldest.is_empty() {
             true => waiting.remove(job),
             false => waiting.insert(job.to_owned(), oldest),
@@ -246,12 +206,7 @@ impl Metrics {
 
     /// A mutating call was sent.
     pub fn write(&self, method: &str) {
-        self.0
-            .writes
-            .get_or_create(&Method {
-                method: method.to_owned(),
-            })
-            .inc();
+        self.0.writes.get_or_create(&Method { method: method.to_owned() }).inc();
     }
 
     /// A mutating call was not sent.
@@ -268,18 +223,11 @@ impl Metrics {
     pub fn encode(&self) -> String {
         let now = clock::now();
         {
-            let waiting = self
-                .0
-                .waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             for state in WAITING_STATES {
                 let oldest = waiting.values().filter_map(|w| w.get(state)).min();
                 let age = oldest.map_or(0, |since| now.duration_since(*since).as_secs().max(0));
-                self.0
-                    .oldest_waiting
-                    .get_or_create(&State { state })
-                    .set(age);
+                self.0.oldest_waiting.get_or_create(&State { state }).set(age);
             }
             let heard = self.0.heard.lock().unwrap_or_else(PoisonError::into_inner);
             for (kind, at) in heard.iter() {

@@ -1,5 +1,6 @@
 //! The life of the process: servers, lease, controllers, and an end within five seconds.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,23 +23,19 @@ pub fn run(options: Options) -> ExitCode {
     let filter = match EnvFilter::try_new(&options.log) {
         Ok(filter) => filter,
         Err(error) => {
-            return fail(&format!(
-                "--log {:?} is not a log filter: {error}",
-                options.log
-            ));
+            return fail(&format!("--log {:?} is not a log filter: {error}", options.log));
         }
     };
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match options.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let result = match runtime {
         Ok(runtime) => {
             let result = runtime.block_on(live(options));
@@ -64,10 +61,7 @@ fn fail(message: &str) -> ExitCode {
 }
 
 async fn live(options: Options) -> anyhow::Result<()> {
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        "flashjob-operator starts"
-    );
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "flashjob-operator starts");
     // A binary with two TLS providers would ask which; this one has only ring, and says so.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
@@ -86,12 +80,8 @@ async fn live(options: Options) -> anyhow::Result<()> {
     tokio::spawn(missing.clone().look_for_all(client.clone()));
 
     let stop = stop_on_signal(stopping)?;
-    let me = format!(
-        "{}_{}_{:x}",
-        options.identity,
-        std::process::id(),
-        clock::boottime().as_nanos()
-    );
+    let me =
+        format!("{}_{}_{:x}", options.identity, std::process::id(), clock::boottime().as_nanos());
     let namespace = Some(options.namespace.clone()).filter(|n| !n.is_empty());
     let lease_name = match &namespace {
         // Operators for different namespaces do not keep each other waiting.
@@ -111,10 +101,7 @@ async fn live(options: Options) -> anyhow::Result<()> {
     }
     metrics.set_leader(true);
 
-    let reporter = Reporter {
-        controller: "flashjob-controller".into(),
-        instance: Some(me),
-    };
+    let reporter = Reporter { controller: "flashjob-controller".into(), instance: Some(me) };
     let context = flashjob::Context {
         recorder: Recorder::new(client.clone(), reporter),
         settings: options.settings(),

@@ -30,9 +30,7 @@ pub async fn serve(
     let answer = Arc::new(answer);
     let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
-        let Ok(permit) = connections.clone().acquire_owned().await else {
-            return Ok(());
-        };
+        let Ok(permit) = connections.clone().acquire_owned().await else { return Ok(()) };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -46,20 +44,14 @@ pub async fn serve(
             let service = service_fn(move |request: Request<Incoming>| {
                 let answered = match *request.method() {
                     Method::GET | Method::HEAD => answer(request.uri().path()),
-                    _ => Some((
-                        StatusCode::METHOD_NOT_ALLOWED,
-                        "text/plain",
-                        "GET only\n".into(),
-                    )),
+                    _ => Some((StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into())),
                 };
                 let unknown = || (StatusCode::NOT_FOUND, "text/plain", "not found\n".into());
                 let (status, content_type, body) = answered.unwrap_or_else(unknown);
                 let mut response = Response::new(Full::new(Bytes::from(body)));
                 *response.status_mut() = status;
                 let content_type = header::HeaderValue::from_static(content_type);
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_TYPE, content_type);
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
                 std::future::ready(Ok::<_, Infallible>(response))
             });
             let connection = http1::Builder::new()

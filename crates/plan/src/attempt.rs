@@ -22,11 +22,7 @@ pub struct End {
 impl End {
     /// A failure.
     pub fn failed(reason: Reason, message: String) -> End {
-        End {
-            outcome: Outcome::Failed,
-            reason: Some(reason),
-            message,
-        }
+        End { outcome: Outcome::Failed, reason: Some(reason), message }
     }
 
     /// One word for the log and the metrics.
@@ -50,13 +46,7 @@ struct Report {
 
 /// Reads the end of an attempt off a Pod that is over.
 pub fn end(pod: &Pod) -> End {
-    let Container::Ended {
-        exit_code,
-        reason,
-        message,
-        ..
-    } = &pod.container
-    else {
+    let Container::Ended { exit_code, reason, message, .. } = &pod.container else {
         return silent_end(pod);
     };
     let text = message.as_deref().unwrap_or_default().trim();
@@ -66,28 +56,14 @@ pub fn end(pod: &Pod) -> End {
         None => text.to_owned(),
     };
     let report = report.unwrap_or_default();
-    let skipped = report
-        .result
-        .is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
+    let skipped = report.result.is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
     match *exit_code {
-        0 if skipped => End {
-            outcome: Outcome::Skipped,
-            reason: None,
-            message: words,
-        },
-        0 => End {
-            outcome: Outcome::Succeeded,
-            reason: None,
-            message: words,
-        },
+        0 if skipped => End { outcome: Outcome::Skipped, reason: None, message: words },
+        0 => End { outcome: Outcome::Succeeded, reason: None, message: words },
         code => {
             let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
             let reason_word = report.reason.as_deref().and_then(Reason::parse);
-            let fallback = if deadline {
-                Reason::Timeout
-            } else {
-                Reason::FlashFailed
-            };
+            let fallback = if deadline { Reason::Timeout } else { Reason::FlashFailed };
             let runtime = reason.as_deref().unwrap_or("Error");
             let message = match words.is_empty() {
                 true if deadline => "the attempt took longer than timeouts.deviceSeconds".into(),
@@ -101,16 +77,11 @@ pub fn end(pod: &Pod) -> End {
 
 /// A Pod that ended without a word about its container: evicted, refused by its node, or past its deadline.
 fn silent_end(pod: &Pod) -> End {
-    let note = pod
-        .note
-        .clone()
-        .unwrap_or_else(|| "the Pod ended without saying why".into());
+    let note = pod.note.clone().unwrap_or_else(|| "the Pod ended without saying why".into());
     match (pod.phase, pod.reason.as_deref()) {
-        (PodPhase::Succeeded, _) => End {
-            outcome: Outcome::Succeeded,
-            reason: None,
-            message: String::new(),
-        },
+        (PodPhase::Succeeded, _) => {
+            End { outcome: Outcome::Succeeded, reason: None, message: String::new() }
+        }
         (_, Some("DeadlineExceeded")) if pod.started() => End::failed(Reason::Timeout, note),
         (_, Some("DeadlineExceeded")) => End::failed(Reason::NotStarted, note),
         (_, Some(word)) => End::failed(Reason::FlashFailed, format!("{word}: {note}")),
@@ -139,11 +110,7 @@ mod tests {
             uid: "uid".into(),
             created: Timestamp::UNIX_EPOCH,
             deleting: None,
-            phase: if exit_code == 0 {
-                PodPhase::Succeeded
-            } else {
-                PodPhase::Failed
-            },
+            phase: if exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed },
             container: Container::Ended {
                 exit_code,
                 reason: None,
@@ -160,27 +127,11 @@ mod tests {
     fn the_flasher_is_quoted_and_other_images_are_believed_by_their_exit_code() {
         let cases = [
             (ended(0, ""), "Succeeded", ""),
-            (
-                ended(0, r#"{"result":"Skipped","message":"runs 0.2.0"}"#),
-                "Skipped",
-                "runs 0.2.0",
-            ),
-            (
-                ended(1, r#"{"reason":"NotBack","message":"gone"}"#),
-                "NotBack",
-                "gone",
-            ),
-            (
-                ended(1, r#"{"reason":"NewerThanWe","message":"m"}"#),
-                "FlashFailed",
-                "m",
-            ),
+            (ended(0, r#"{"result":"Skipped","message":"runs 0.2.0"}"#), "Skipped", "runs 0.2.0"),
+            (ended(1, r#"{"reason":"NotBack","message":"gone"}"#), "NotBack", "gone"),
+            (ended(1, r#"{"reason":"NewerThanWe","message":"m"}"#), "FlashFailed", "m"),
             (ended(2, "panic: oh"), "FlashFailed", "panic: oh"),
-            (
-                ended(3, ""),
-                "FlashFailed",
-                "the flash container ended with exit code 3 (Error)",
-            ),
+            (ended(3, ""), "FlashFailed", "the flash container ended with exit code 3 (Error)"),
         ];
         for (pod, result, message) in cases {
             let end = end(&pod);

@@ -30,10 +30,7 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
         }
         LedgerState::Partial(shards) if view.job.ledger.is_none() => {
             let ledger = LedgerPlan::Clear(shards.to_vec());
-            return Plan {
-                ledger,
-                ..Plan::default()
-            };
+            return Plan { ledger, ..Plan::default() };
         }
         LedgerState::Partial(_) => return lost(view, "a part of the ledger of this job is gone"),
         LedgerState::Absent => return begin(view, now),
@@ -41,10 +38,7 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     };
     if !view.job.finalizer || view.job.ledger.is_none() {
         let name = names::ledger(&view.job.name, &view.job.uid, 0);
-        return Plan {
-            mark: Some(name),
-            ..Plan::default()
-        };
+        return Plan { mark: Some(name), ..Plan::default() };
     }
     go_on(view, ledger, now)
 }
@@ -57,16 +51,9 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         Err(invalid) => return stuck(view, Reason::InvalidSpec, &invalid.0),
     };
     let Some(instances) = view.instances else {
-        let message =
-            "waiting for Akri: its CRD instances.akri.sh is not installed or cannot be read yet";
-        let verdict = Verdict::Waiting {
-            reason: "WaitingForAkri",
-            message: message.into(),
-        };
-        return Plan {
-            status: Some(status::plain(job, verdict)),
-            ..Plan::default()
-        };
+        let message = "waiting for Akri: its CRD instances.akri.sh is not installed";
+        let verdict = Verdict::Waiting { reason: "WaitingForAkri", message: message.into() };
+        return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     };
     let record = |device: &String| {
         let mut record = Record::new(&job.uid, device, &spec.revision, now);
@@ -82,10 +69,7 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     };
     let records = spec.devices.iter().map(record).collect();
     let ledger = Ledger::new(&job.uid, job.generation, &spec.revision, records, now);
-    Plan {
-        ledger: LedgerPlan::Create(ledger),
-        ..Plan::default()
-    }
+    Plan { ledger: LedgerPlan::Create(ledger), ..Plan::default() }
 }
 
 /// A job with a ledger.
@@ -126,32 +110,17 @@ fn follow_edits(
         known.insert(&record.device);
         let dropped = !wanted.contains(record.device.as_str());
         if dropped && record.attempt == 0 && !record.dropped {
-            change.records.insert(
-                index,
-                Record {
-                    dropped,
-                    ..record.clone()
-                },
-            );
+            change.records.insert(index, Record { dropped, ..record.clone() });
         } else if !dropped && record.dropped {
-            change
-                .records
-                .insert(index, record.renewed(&job.uid, &spec.revision, now));
+            change.records.insert(index, record.renewed(&job.uid, &spec.revision, now));
         }
     }
     // New devices go to the end, one shard at a time, so that records are acknowledged in order.
     let next = ledger.records.len();
     let room = SHARD_SIZE - next % SHARD_SIZE;
-    let added: Vec<&String> = spec
-        .devices
-        .iter()
-        .filter(|d| !known.contains(d.as_str()))
-        .collect();
+    let added: Vec<&String> = spec.devices.iter().filter(|d| !known.contains(d.as_str())).collect();
     for (place, device) in added.iter().take(room).enumerate() {
-        change.records.insert(
-            next + place,
-            Record::new(&job.uid, device, &spec.revision, now),
-        );
+        change.records.insert(next + place, Record::new(&job.uid, device, &spec.revision, now));
     }
     if added.is_empty() {
         let mut header = ledger.header.clone();
@@ -215,15 +184,8 @@ fn clean_up(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) {
 }
 
 fn stuck(view: &View<'_>, reason: Reason, message: &str) -> Plan {
-    let verdict = Verdict::Stuck {
-        reason,
-        message: message.to_owned(),
-    };
-    Plan {
-        status: Some(status::plain(view.job, verdict)),
-        finished: true,
-        ..Plan::default()
-    }
+    let verdict = Verdict::Stuck { reason, message: message.to_owned() };
+    Plan { status: Some(status::plain(view.job, verdict)), finished: true, ..Plan::default() }
 }
 
 fn lost(view: &View<'_>, what: &str) -> Plan {

@@ -20,8 +20,7 @@ pub fn plan(view: &View<'_>) -> Plan {
             let kind = Kind::Pod(*attempt);
             match slot.here() {
                 Some(pod) if !slot.busy && pod.deleting.is_none() => {
-                    plan.deletes
-                        .push(deletion(target, kind, &pod.name, &pod.uid));
+                    plan.deletes.push(deletion(target, kind, &pod.name, &pod.uid));
                 }
                 _ => {}
             }
@@ -32,8 +31,7 @@ pub fn plan(view: &View<'_>) -> Plan {
         anything_left |= slot.busy || slot.here().is_some();
         match slot.here() {
             Some(service) if !pods_left && !slot.busy && !service.deleting => {
-                plan.deletes
-                    .push(deletion(target, Kind::Service, &service.name, &service.uid));
+                plan.deletes.push(deletion(target, Kind::Service, &service.name, &service.uid));
             }
             _ => {}
         }
@@ -43,10 +41,5 @@ pub fn plan(view: &View<'_>) -> Plan {
 }
 
 fn deletion(target: &str, kind: Kind, name: &str, uid: &str) -> Deletion {
-    Deletion {
-        target: target.to_owned(),
-        kind,
-        name: name.to_owned(),
-        uid: uid.to_owned(),
-    }
+    Deletion { target: target.to_owned(), kind, name: name.to_owned(), uid: uid.to_owned() }
 }

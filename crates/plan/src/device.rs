@@ -66,11 +66,7 @@ impl<'a> Round<'a> {
         let mut ahead = 0;
         let mut starved = false;
         let mut claimed = HashSet::new();
-        for record in ledger
-            .records
-            .iter()
-            .filter(|r| r.outcome.is_none() || r.open)
-        {
+        for record in ledger.records.iter().filter(|r| r.outcome.is_none() || r.open) {
             let children = view.children.get(&record.target);
             if record.open && children.is_some_and(|c| holds_slot(c, record.attempt, now)) {
                 at_work += 1;
@@ -126,20 +122,9 @@ impl<'a> Round<'a> {
         if !self.view.settled {
             // Begun by another process. Withdraw the permit; then a fresh list shows whether it has started.
             if record.permit {
-                self.change.records.insert(
-                    index,
-                    Record {
-                        permit: false,
-                        ..record.clone()
-                    },
-                );
+                self.change.records.insert(index, Record { permit: false, ..record.clone() });
             }
-            return self.waits(
-                record,
-                State::Starting,
-                "settling what an earlier run began",
-                None,
-            );
+            return self.waits(record, State::Starting, "settling what an earlier run began", None);
         }
         let nothing = Slot::default();
         let slot = self
@@ -154,10 +139,8 @@ impl<'a> Round<'a> {
             }
             (Some(pod), _) if slot.gone => {
                 if record.permit || pod.started() {
-                    let message = format!(
-                        "the flash Pod {} vanished before its end was seen",
-                        pod.name
-                    );
+                    let message =
+                        format!("the flash Pod {} vanished before its end was seen", pod.name);
                     self.end(index, record, None, End::failed(Reason::PodLost, message));
                 } else {
                     self.withdraw(index, record);
@@ -177,22 +160,14 @@ impl<'a> Round<'a> {
             return self.end(index, record, Some(pod), attempt::end(pod));
         }
         if let Some(since) = pod.terminal_since {
-            self.plan
-                .look_again_at(since + crate::facts::SILENT_END_GRACE);
+            self.plan.look_again_at(since + crate::facts::SILENT_END_GRACE);
         }
         if let Some(since) = pod.deleting {
             let lost_at = since + NODE_LOST_AFTER;
             if self.now >= lost_at {
-                let message = format!(
-                    "the flash Pod {} does not go away; is its node gone?",
-                    pod.name
-                );
-                return self.end(
-                    index,
-                    record,
-                    Some(pod),
-                    End::failed(Reason::NodeLost, message),
-                );
+                let message =
+                    format!("the flash Pod {} does not go away; is its node gone?", pod.name);
+                return self.end(index, record, Some(pod), End::failed(Reason::NodeLost, message));
             }
             self.plan.look_again_at(lost_at);
             return self.waits(
@@ -207,20 +182,10 @@ impl<'a> Round<'a> {
             let overdue_at = since + limit + OVERDUE;
             if self.now >= overdue_at {
                 let message = format!("the flash Pod {} ran past its deadline", pod.name);
-                return self.end(
-                    index,
-                    record,
-                    Some(pod),
-                    End::failed(Reason::Timeout, message),
-                );
+                return self.end(index, record, Some(pod), End::failed(Reason::Timeout, message));
             }
             self.plan.look_again_at(overdue_at);
-            return self.waits(
-                record,
-                State::Flashing,
-                "the flash Pod is at work",
-                Some(since),
-            );
+            return self.waits(record, State::Flashing, "the flash Pod is at work", Some(since));
         }
         if !record.permit && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
@@ -230,22 +195,12 @@ impl<'a> Round<'a> {
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
             });
-            return self.waits(
-                record,
-                State::Starting,
-                "settling what an earlier run began",
-                None,
-            );
+            return self.waits(record, State::Starting, "settling what an earlier run began", None);
         }
         let give_up_at = pod.created + limit;
         let why = attempt::why_not_started(pod);
         if self.now >= give_up_at {
-            return self.end(
-                index,
-                record,
-                Some(pod),
-                End::failed(Reason::NotStarted, why),
-            );
+            return self.end(index, record, Some(pod), End::failed(Reason::NotStarted, why));
         }
         self.plan.look_again_at(give_up_at);
         self.waits(record, State::Starting, &why, Some(pod.created));
@@ -263,11 +218,7 @@ impl<'a> Round<'a> {
         if let Some(end) = wrong_board(spec, instance) {
             return self.end(index, record, None, end);
         }
-        let service = self
-            .view
-            .children
-            .get(&record.target)
-            .and_then(|c| c.service.here());
+        let service = self.view.children.get(&record.target).and_then(|c| c.service.here());
         let Some(address) = service.and_then(|s| s.address.as_ref()) else {
             // The Service went away under us; begin again with a new one.
             return self.withdraw(index, record);
@@ -277,19 +228,9 @@ impl<'a> Round<'a> {
         }
         self.slots -= 1;
         let address = spec.external_ip.as_ref().unwrap_or(address);
-        let object = Box::new(pod::pod(
-            self.view.job,
-            spec,
-            (index, record),
-            instance,
-            address,
-        ));
+        let object = Box::new(pod::pod(self.view.job, spec, (index, record), instance, address));
         let (target, attempt) = (record.target.clone(), record.attempt);
-        self.plan.creates.push(NewObject::Pod {
-            target,
-            attempt,
-            object,
-        });
+        self.plan.creates.push(NewObject::Pod { target, attempt, object });
         self.waits(record, State::Starting, "the flash Pod is being made", None);
     }
 
@@ -297,17 +238,8 @@ impl<'a> Round<'a> {
     fn prepare(&mut self, index: usize, record: &Record) {
         let none = Children::default();
         let children = self.view.children.get(&record.target).unwrap_or(&none);
-        if children
-            .pods
-            .values()
-            .any(|slot| pod_in_use(slot, self.now))
-        {
-            return self.waits(
-                record,
-                State::BackOff,
-                "waiting for the earlier Pod to go",
-                None,
-            );
+        if children.pods.values().any(|slot| pod_in_use(slot, self.now)) {
+            return self.waits(record, State::BackOff, "waiting for the earlier Pod to go", None);
         }
         if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
             self.plan.look_again_at(at);
@@ -332,10 +264,7 @@ impl<'a> Round<'a> {
                 name: instance.name.clone(),
                 endpoint,
             };
-            let record = Record {
-                pinned: Some(pinned),
-                ..record.clone()
-            };
+            let record = Record { pinned: Some(pinned), ..record.clone() };
             self.waits(&record, State::Pending, "found; writing that down", None);
             self.change.records.insert(index, record);
             return;
@@ -364,12 +293,7 @@ impl<'a> Round<'a> {
             }
             Some(service) if service.address.is_some() => {
                 let attempt = record.attempt + 1;
-                let open = Record {
-                    attempt,
-                    open: true,
-                    permit: true,
-                    ..record.clone()
-                };
+                let open = Record { attempt, open: true, permit: true, ..record.clone() };
                 self.waits(&open, State::Starting, "writing its permit", None);
                 self.change.records.insert(index, open);
             }
@@ -421,10 +345,7 @@ impl<'a> Round<'a> {
         self.claimed.insert(instance.endpoint.clone());
         let object = service::service(self.view.job, spec, &record.target, &instance.uid);
         let target = record.target.clone();
-        self.plan.creates.push(NewObject::Service {
-            target,
-            object: Box::new(object),
-        });
+        self.plan.creates.push(NewObject::Service { target, object: Box::new(object) });
         self.waits(record, State::Addressing, "waiting for its Service", None);
     }
 
@@ -442,37 +363,22 @@ impl<'a> Round<'a> {
     fn refused(&mut self, index: usize, record: &Record, refusal: &Refusal) {
         if let Some(at) = self.gives_up_at(refusal) {
             if self.now >= at {
-                let reason = if refusal.conflict {
-                    Reason::NameConflict
-                } else {
-                    Reason::CreateRefused
-                };
-                return self.end(
-                    index,
-                    record,
-                    None,
-                    End::failed(reason, refusal.message.clone()),
-                );
+                let reason =
+                    if refusal.conflict { Reason::NameConflict } else { Reason::CreateRefused };
+                return self.end(index, record, None, End::failed(reason, refusal.message.clone()));
             }
             self.plan.look_again_at(at);
         }
         if self.now < refusal.retry_at {
             self.plan.look_again_at(refusal.retry_at);
-            return self.waits(
-                record,
-                State::BackOff,
-                &refusal.message,
-                Some(refusal.since),
-            );
+            return self.waits(record, State::BackOff, &refusal.message, Some(refusal.since));
         }
         self.start(index, record);
     }
 
     /// Finds the device's Instance, or says what is missing.
     fn find(&self, record: &Record) -> Result<&'a Instance, Missing> {
-        let Some(instances) = self.view.instances else {
-            return Err(Missing::Unknown);
-        };
+        let Some(instances) = self.view.instances else { return Err(Missing::Unknown) };
         if let Some(pinned) = &record.pinned {
             return instances
                 .find_again(&pinned.namespace, &pinned.name, &pinned.endpoint)
@@ -516,12 +422,7 @@ impl<'a> Round<'a> {
         let held = self.spec.is_none_or(|s| s.suspend);
         if self.now >= give_up_at && !held {
             let message = format!("{words}, and none for {limit} s");
-            return self.end(
-                index,
-                record,
-                None,
-                End::failed(Reason::DeviceNotFound, message),
-            );
+            return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));
         }
         if !held {
             self.plan.look_again_at(give_up_at);
@@ -531,11 +432,7 @@ impl<'a> Round<'a> {
 
     /// The attempt never reached the board: close it, count nothing. Its number is used up.
     fn withdraw(&mut self, index: usize, record: &Record) {
-        let closed = Record {
-            open: false,
-            permit: false,
-            ..record.clone()
-        };
+        let closed = Record { open: false, permit: false, ..record.clone() };
         self.waits(record, State::Starting, "beginning anew", None);
         self.change.records.insert(index, closed);
     }
@@ -570,32 +467,21 @@ impl<'a> Round<'a> {
             self.plan.ended.push(AttemptEnd {
                 index,
                 device: record.device.clone(),
-                endpoint: record
-                    .pinned
-                    .as_ref()
-                    .map(|p| p.endpoint.clone())
-                    .unwrap_or_default(),
+                endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
                 attempt: record.attempt,
                 result: end.result().to_owned(),
                 message,
                 seconds: pod.map(|p| self.now.duration_since(p.created).as_secs()),
             });
         }
-        self.waits(
-            record,
-            State::Recording,
-            "writing down its result",
-            Some(self.now),
-        );
+        self.waits(record, State::Recording, "writing down its result", Some(self.now));
         self.change.records.insert(index, next);
     }
 
     /// Notes where a device is that has no result yet.
     fn waits(&mut self, record: &Record, state: State, why: &str, since: Option<Timestamp>) {
         let children = self.view.children.get(&record.target);
-        let address = children
-            .and_then(|c| c.service.here())
-            .and_then(|s| s.address.clone());
+        let address = children.and_then(|c| c.service.here()).and_then(|s| s.address.clone());
         let (count, name) = {
             let counts = &mut self.summary.counts;
             match state {
@@ -643,11 +529,7 @@ impl<'a> Round<'a> {
         let in_one_write = self.ledger.shards() == 1 || self.change.records.is_empty();
         let header = self.change.header.as_ref().unwrap_or(&self.ledger.header);
         let all_final = self.ledger.records.iter().enumerate().all(final_now)
-            && self
-                .change
-                .records
-                .keys()
-                .all(|index| *index < self.ledger.records.len());
+            && self.change.records.keys().all(|index| *index < self.ledger.records.len());
         let completed = match header.completed {
             None if all_final && in_one_write => Some(self.now),
             Some(_) if !all_final => None,
@@ -690,21 +572,15 @@ fn wrong_board(spec: &Spec, instance: &Instance) -> Option<End> {
     if plain(wanted) == plain(&instance.device) {
         return None;
     }
-    let what = if instance.device.is_empty() {
-        "a board of unknown type"
-    } else {
-        &instance.device
-    };
+    let what =
+        if instance.device.is_empty() { "a board of unknown type" } else { &instance.device };
     let message = format!("the firmware is for {wanted}, this device is {what}");
     Some(End::failed(Reason::WrongDevice, message))
 }
 
 /// A slot of maxParallel is held from sending the Pod until the end of its container is seen.
 fn holds_slot(children: &Children, attempt: u32, now: Timestamp) -> bool {
-    children
-        .pods
-        .get(&attempt)
-        .is_some_and(|slot| pod_in_use(slot, now))
+    children.pods.get(&attempt).is_some_and(|slot| pod_in_use(slot, now))
 }
 
 fn pod_in_use(slot: &Slot<Pod>, now: Timestamp) -> bool {

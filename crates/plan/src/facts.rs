@@ -129,12 +129,7 @@ pub struct Slot<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Slot {
-            seen: None,
-            gone: false,
-            busy: false,
-            refused: None,
-        }
+        Slot { seen: None, gone: false, busy: false, refused: None }
     }
 }
 
@@ -148,17 +143,9 @@ impl<T> Slot<T> {
 impl<T: Versioned> Slot<T> {
     /// Takes in what was seen, unless something newer was seen before: answers and watches overtake each other.
     pub fn see(&mut self, facts: T) -> bool {
-        let stale = self
-            .seen
-            .as_ref()
-            .is_some_and(|seen| seen.version() >= facts.version());
+        let stale = self.seen.as_ref().is_some_and(|seen| seen.version() >= facts.version());
         if !stale {
-            *self = Slot {
-                seen: Some(facts),
-                gone: false,
-                busy: self.busy,
-                refused: None,
-            };
+            *self = Slot { seen: Some(facts), gone: false, busy: self.busy, refused: None };
         }
         !stale
     }
@@ -288,9 +275,9 @@ impl Pod {
         match self.container {
             Container::Ended { .. } => true,
             // Evicted or refused before the container began: nothing will start it any more.
-            Container::Waiting(_) | Container::Unknown => self
-                .terminal_since
-                .is_some_and(|since| now >= since + SILENT_END_GRACE),
+            Container::Waiting(_) | Container::Unknown => {
+                self.terminal_since.is_some_and(|since| now >= since + SILENT_END_GRACE)
+            }
             Container::Running(_) => false,
         }
     }

@@ -48,10 +48,7 @@ impl Instances {
         self.remove(&instance.namespace, &instance.name);
         let key = (instance.namespace.clone(), instance.name.clone());
         self.by_uid.insert(instance.uid.clone(), key.clone());
-        self.by_name
-            .entry(key.1.clone())
-            .or_default()
-            .push(key.0.clone());
+        self.by_name.entry(key.1.clone()).or_default().push(key.0.clone());
         self.by_key.insert(key, instance);
     }
 
@@ -92,9 +89,7 @@ impl Instances {
         if let Some((namespace, name)) = written.split_once('/') {
             return one(&(namespace.to_owned(), name.to_owned()));
         }
-        let Some(namespaces) = self.by_name.get(written) else {
-            return Found::Nothing;
-        };
+        let Some(namespaces) = self.by_name.get(written) else { return Found::Nothing };
         if namespaces.iter().any(|n| n == own) {
             return one(&(own.to_owned(), written.to_owned()));
         }
@@ -154,20 +149,9 @@ mod tests {
         let anywhere = |_: &str| true;
         assert_eq!(uid(all.find("2", "a", anywhere)), "2");
         assert_eq!(uid(all.find("b/x", "a", anywhere)), "2");
-        assert_eq!(
-            uid(all.find("x", "a", anywhere)),
-            "1",
-            "own namespace first"
-        );
-        assert_eq!(
-            uid(all.find("y", "a", anywhere)),
-            "3",
-            "elsewhere when there is one"
-        );
-        assert_eq!(
-            all.find("x", "c", anywhere),
-            Found::Several(vec!["a/x".into(), "b/x".into()])
-        );
+        assert_eq!(uid(all.find("x", "a", anywhere)), "1", "own namespace first");
+        assert_eq!(uid(all.find("y", "a", anywhere)), "3", "elsewhere when there is one");
+        assert_eq!(all.find("x", "c", anywhere), Found::Several(vec!["a/x".into(), "b/x".into()]));
         assert_eq!(all.find("z", "a", anywhere), Found::Nothing);
     }
 
@@ -184,23 +168,12 @@ mod tests {
     fn a_device_discovered_again_is_the_same_device() {
         let mut all = all();
         all.insert(instance("a", "x", "9"));
-        assert_eq!(
-            all.find("1", "a", |_| true),
-            Found::Nothing,
-            "the old uid is gone"
-        );
-        assert_eq!(
-            all.find_again("a", "x", "10.0.0.1").map(|i| i.uid.as_str()),
-            Some("9")
-        );
+        assert_eq!(all.find("1", "a", |_| true), Found::Nothing, "the old uid is gone");
+        assert_eq!(all.find_again("a", "x", "10.0.0.1").map(|i| i.uid.as_str()), Some("9"));
         all.remove("a", "x");
         let mut moved = instance("a", "other", "10");
         moved.endpoint = "10.0.0.1".into();
         all.insert(moved);
-        assert_eq!(
-            all.find_again("a", "x", "10.0.0.1")
-                .map(|i| i.name.as_str()),
-            Some("other")
-        );
+        assert_eq!(all.find_again("a", "x", "10.0.0.1").map(|i| i.name.as_str()), Some("other"));
     }
 }

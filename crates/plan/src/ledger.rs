@@ -196,10 +196,7 @@ impl Ledger {
         for (index, record) in self.records.iter().enumerate().skip(first).take(SHARD_SIZE) {
             data.insert(record_key(index), json(record));
             if record.permit {
-                data.insert(
-                    names::permit(&record.target, record.attempt),
-                    record.device.clone(),
-                );
+                data.insert(names::permit(&record.target, record.attempt), record.device.clone());
             }
         }
         data
@@ -216,17 +213,12 @@ impl Ledger {
         let text = all.get(HEADER).ok_or("the header is missing")?;
         let header: Header = parse(HEADER, text)?;
         if header.schema != SCHEMA {
-            return Err(format!(
-                "it has form {}, this operator reads {SCHEMA}",
-                header.schema
-            ));
+            return Err(format!("it has form {}, this operator reads {SCHEMA}", header.schema));
         }
         let mut records = Vec::with_capacity(header.devices);
         for index in 0.. {
             let key = record_key(index);
-            let Some(text) = all.get(key.as_str()) else {
-                break;
-            };
+            let Some(text) = all.get(key.as_str()) else { break };
             let mut record: Record = parse(&key, text)?;
             record.target = names::target(&header.job_uid, &record.device, &record.revision);
             let permit = names::permit(&record.target, record.attempt);
@@ -300,16 +292,12 @@ impl Change {
     /// The shards it touches, in order.
     pub fn shards(&self) -> BTreeSet<usize> {
         let header = self.header.iter().map(|_| 0);
-        header
-            .chain(self.records.keys().map(|index| shard_of(*index)))
-            .collect()
+        header.chain(self.records.keys().map(|index| shard_of(*index))).collect()
     }
 
     fn of_shard(&self, shard: usize) -> impl Iterator<Item = (usize, &Record)> {
         let first = shard * SHARD_SIZE;
-        self.records
-            .range(first..first + SHARD_SIZE)
-            .map(|(index, record)| (*index, record))
+        self.records.range(first..first + SHARD_SIZE).map(|(index, record)| (*index, record))
     }
 }
 
@@ -320,16 +308,10 @@ pub fn shard_of(index: usize) -> usize {
 
 /// A message as it is kept: one line, no control characters, at most [`MESSAGE_BYTES`].
 pub fn message(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let mut clean = clean.trim().to_owned();
     if clean.len() > MESSAGE_BYTES {
-        let end = (0..=MESSAGE_BYTES - 3)
-            .rev()
-            .find(|i| clean.is_char_boundary(*i))
-            .unwrap_or(0);
+        let end = (0..=MESSAGE_BYTES - 3).rev().find(|i| clean.is_char_boundary(*i)).unwrap_or(0);
         clean.truncate(end);
         clean.push('…');
     }
@@ -360,12 +342,7 @@ mod tests {
     }
 
     fn opened(record: &Record) -> Record {
-        Record {
-            open: true,
-            attempt: record.attempt + 1,
-            permit: true,
-            ..record.clone()
-        }
+        Record { open: true, attempt: record.attempt + 1, permit: true, ..record.clone() }
     }
 
     #[test]
@@ -385,17 +362,10 @@ mod tests {
         let mut now = ledger(300);
         let mut data: Vec<_> = (0..2).map(|shard| now.shard_data(shard)).collect();
         let open = opened(&now.records[257]);
-        let closed = Record {
-            open: false,
-            permit: false,
-            ..open.clone()
-        };
+        let closed = Record { open: false, permit: false, ..open.clone() };
         let again = opened(&closed);
         for next in [open, closed, again.clone(), opened(&again)] {
-            let change = Change {
-                header: None,
-                records: [(257, next)].into(),
-            };
+            let change = Change { header: None, records: [(257, next)].into() };
             assert_eq!(change.shards(), [1].into());
             let patch = now.patch(1, &change);
             assert!(patch.len() <= 3, "{patch:?}");
@@ -423,10 +393,6 @@ mod tests {
     fn a_message_is_one_short_line() {
         assert_eq!(message("a\nb\u{7}\n"), "a b");
         let long = message(&"ä".repeat(200));
-        assert!(
-            long.len() <= MESSAGE_BYTES && long.ends_with('…'),
-            "{}",
-            long.len()
-        );
+        assert!(long.len() <= MESSAGE_BYTES && long.ends_with('…'), "{}", long.len());
     }
 }

@@ -58,8 +58,7 @@ pub fn permit(target: &str, attempt: u32) -> String {
 /// A label value from any text: cut to 63 and trimmed to what a label may end in.
 pub fn label_value(text: &str) -> String {
     let cut: String = text.chars().take(63).collect();
-    cut.trim_matches(|c: char| !c.is_ascii_alphanumeric())
-        .to_owned()
+    cut.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
 /// The first `digits` hex digits of the SHA-256 of the parts. Each part ends in a zero byte, so that no two lists of
@@ -70,11 +69,7 @@ fn hex(parts: &[&str], digits: usize) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let mut text: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut text: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     text.truncate(digits);
     text
 }
@@ -86,35 +81,20 @@ mod tests {
     #[test]
     fn every_name_is_a_dns_label_at_any_job_name() {
         let long = "a".repeat(253);
-        for job in [
-            "flashjob",
-            "9-starts-with-a-digit",
-            "with.dots.in.it",
-            &long,
-        ] {
+        for job in ["flashjob", "9-starts-with-a-digit", "with.dots.in.it", &long] {
             let target = target("uid", "device", "revision");
-            let names = [
-                service(job, &target),
-                pod(job, &target, 1234),
-                ledger(job, "uid", 156),
-            ];
+            let names = [service(job, &target), pod(job, &target, 1234), ledger(job, "uid", 156)];
             for name in names {
                 assert!(name.len() <= 63, "{name} is {} long", name.len());
                 assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{name}");
-                assert!(
-                    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),
-                    "{name}"
-                );
+                assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{name}");
             }
         }
     }
 
     #[test]
     fn a_label_value_ends_in_a_letter_or_digit() {
-        assert_eq!(
-            label_value(&format!("{}.x", "a".repeat(62))),
-            "a".repeat(62)
-        );
+        assert_eq!(label_value(&format!("{}.x", "a".repeat(62))), "a".repeat(62));
         assert_eq!(label_value("plain"), "plain");
     }
 

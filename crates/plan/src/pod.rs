@@ -33,10 +33,7 @@ pub fn pod(
 ) -> Pod {
     let mut labels = labels(job, &record.target, &instance.uid);
     labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
-    let mounts = [
-        ("tls", "/var/run/flashjob/tls"),
-        ("registry", "/var/run/flashjob/registry"),
-    ];
+    let mounts = [("tls", "/var/run/flashjob/tls"), ("registry", "/var/run/flashjob/registry")];
     Pod {
         metadata: ObjectMeta {
             name: Some(names::pod(&job.name, &record.target, record.attempt)),
@@ -126,10 +123,7 @@ fn environment(
         "" => second.clone().unwrap_or_default(),
         first => first.to_owned(),
     };
-    let endpoint = spec
-        .host_endpoint
-        .clone()
-        .unwrap_or_else(|| instance.endpoint.clone());
+    let endpoint = spec.host_endpoint.clone().unwrap_or_else(|| instance.endpoint.clone());
     let verify = match spec.verify {
         Verify::Version => "Version",
         Verify::Restart => "Restart",
@@ -145,10 +139,7 @@ fn environment(
         ("UUID", instance.uid.clone()),
         ("HOST_ENDPOINT", endpoint),
         ("DEVICE", or(&instance.device, &spec.device)),
-        (
-            "APPLICATION_TYPE",
-            or(&instance.application, &spec.application_type),
-        ),
+        ("APPLICATION_TYPE", or(&instance.application, &spec.application_type)),
         ("VERSION", spec.version.clone()),
         ("EXTERNAL_IP", address.to_owned()),
         // Ours.

@@ -27,10 +27,7 @@ pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
         },
         spec: Some(ServiceSpec {
             type_: Some("LoadBalancer".into()),
-            selector: Some(BTreeMap::from([(
-                names::TARGET.to_owned(),
-                target.to_owned(),
-            )])),
+            selector: Some(BTreeMap::from([(names::TARGET.to_owned(), target.to_owned())])),
             ports: Some(vec![ServicePort {
                 name: Some("flash".into()),
                 port: FLASH_PORT,

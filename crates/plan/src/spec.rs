@@ -93,21 +93,12 @@ impl Spec {
         let timeouts = spec.timeouts.unwrap_or_default();
         let service = spec.service.unwrap_or_default();
 
-        let max_parallel = match number(
-            "spec.rollout.maxParallel",
-            rollout.max_parallel,
-            25,
-            0..=500,
-        )? {
-            0 => MOST_PARALLEL,
-            n => n as usize,
-        };
-        let backoff = number(
-            "spec.retry.backoffSeconds",
-            retry.backoff_seconds,
-            10,
-            0..=300,
-        )?;
+        let max_parallel =
+            match number("spec.rollout.maxParallel", rollout.max_parallel, 25, 0..=500)? {
+                0 => MOST_PARALLEL,
+                n => n as usize,
+            };
+        let backoff = number("spec.retry.backoffSeconds", retry.backoff_seconds, 10, 0..=300)?;
         let (a_day, thirty_days) = (86_400, 2_592_000);
         Ok(Spec {
             revision: names::revision(&firmware, &version),
@@ -156,33 +147,17 @@ impl Spec {
 fn refuse_what_is_not_there_yet(spec: &FlashJobSpec) -> Result<(), Invalid> {
     let rollout = spec.rollout.clone().unwrap_or_default();
     let retry = spec.retry.clone().unwrap_or_default();
-    let service_type = spec
-        .service
-        .as_ref()
-        .and_then(|s| s.type_)
-        .unwrap_or_default();
+    let service_type = spec.service.as_ref().and_then(|s| s.type_).unwrap_or_default();
     let asked = [
         ("spec.deviceSelector", spec.device_selector.is_some()),
         ("spec.rollout.batchSize", rollout.batch_size.is_some()),
-        (
-            "spec.rollout.delaySeconds",
-            rollout.delay_seconds.is_some_and(|s| s > 0),
-        ),
+        ("spec.rollout.delaySeconds", rollout.delay_seconds.is_some_and(|s| s > 0)),
         ("spec.rollout.maxFailures", rollout.max_failures.is_some()),
         ("spec.retry.nonce", retry.nonce.is_some()),
-        (
-            "spec.service.type other than LoadBalancer",
-            service_type != ServiceType::LoadBalancer,
-        ),
-        (
-            "spec.podTemplate",
-            spec.pod_template.as_ref().is_some_and(|t| !t.is_empty()),
-        ),
+        ("spec.service.type other than LoadBalancer", service_type != ServiceType::LoadBalancer),
+        ("spec.podTemplate", spec.pod_template.as_ref().is_some_and(|t| !t.is_empty())),
         ("spec.abort", spec.abort == Some(true)),
-        (
-            "spec.ttlSecondsAfterFinished",
-            spec.ttl_seconds_after_finished.is_some(),
-        ),
+        ("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.is_some()),
     ];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((field, _)) => Err(Invalid(format!(
@@ -218,9 +193,7 @@ fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
 }
 
 fn trimmed(text: Option<&str>) -> Option<String> {
-    text.map(str::trim)
-        .filter(|t| !t.is_empty())
-        .map(str::to_owned)
+    text.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
 }
 
 fn required(path: &str, text: &str) -> Result<String, Invalid> {
@@ -238,9 +211,7 @@ fn number(
         Ok(value)
     } else {
         let (low, high) = (range.start(), range.end());
-        Err(Invalid(format!(
-            "{path} is {value}; it may be from {low} to {high}"
-        )))
+        Err(Invalid(format!("{path} is {value}; it may be from {low} to {high}")))
     }
 }
 
@@ -291,14 +262,8 @@ mod tests {
     #[test]
     fn a_bad_spec_is_named_by_its_path() {
         assert_eq!(refusal(json!({ "uuid": [] })), "spec.uuid names no device");
-        assert_eq!(
-            refusal(json!({ "uuid": ["a", " "] })),
-            "spec.uuid[1] is empty"
-        );
-        assert_eq!(
-            refusal(json!({ "firmware": "  " })),
-            "spec.firmware is empty"
-        );
+        assert_eq!(refusal(json!({ "uuid": ["a", " "] })), "spec.uuid[1] is empty");
+        assert_eq!(refusal(json!({ "firmware": "  " })), "spec.firmware is empty");
         assert!(refusal(json!({ "flashjobPodImage": null })).contains("--flashjob-image"));
         assert!(refusal(json!({ "retry": { "limit": -1 } })).contains("from 0 to 100"));
         assert!(refusal(json!({ "firmware": 7 })).starts_with("spec cannot be read"));

@@ -46,10 +46,7 @@ impl Summary {
 fn failure(record: &Record) -> Failure {
     Failure {
         uuid: record.device.clone(),
-        instance: record
-            .pinned
-            .as_ref()
-            .map(|p| format!("{}/{}", p.namespace, p.name)),
+        instance: record.pinned.as_ref().map(|p| format!("{}/{}", p.namespace, p.name)),
         reason: record.reason.clone().unwrap_or_default(),
         message: record.message.clone().unwrap_or_default(),
         attempts: i32::try_from(record.tries).unwrap_or(i32::MAX),
@@ -91,28 +88,19 @@ pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
 
 /// The status of a job under way or done.
 pub fn of_job(job: &Job, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
-    let Summary {
-        counts,
-        in_flight,
-        failures,
-        completed,
-    } = summary;
+    let Summary { counts, in_flight, failures, completed } = summary;
     let done = counts.succeeded + counts.skipped;
     let finished = done + counts.failed == counts.total && ledger.header.completed.is_some();
     let verdict = match &job.spec {
-        Err(invalid) => Verdict::Stuck {
-            reason: Reason::InvalidSpec,
-            message: invalid.0.clone(),
-        },
+        Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },
         _ if finished && counts.failed == 0 => Verdict::Complete(sentence(&counts)),
         _ if finished => Verdict::Failed(sentence(&counts)),
         Ok(spec) if spec.suspend => {
             Verdict::Suspended(format!("held by spec.suspend: {}", sentence(&counts)))
         }
-        Ok(_) if nothing_began(ledger) => Verdict::Waiting {
-            reason: "Starting",
-            message: sentence(&counts),
-        },
+        Ok(_) if nothing_began(ledger) => {
+            Verdict::Waiting { reason: "Starting", message: sentence(&counts) }
+        }
         Ok(_) => Verdict::Working(sentence(&counts)),
     };
     let mut status = FlashJobStatus {
@@ -134,19 +122,12 @@ pub fn of_job(job: &Job, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
 }
 
 fn nothing_began(ledger: &Ledger) -> bool {
-    ledger
-        .records
-        .iter()
-        .all(|r| r.attempt == 0 && r.outcome.is_none())
+    ledger.records.iter().all(|r| r.attempt == 0 && r.outcome.is_none())
 }
 
 /// The counts in words, such as "1 of 2 devices done, 1 flashing".
 fn sentence(counts: &Counts) -> String {
-    let plural = if counts.total == 1 {
-        "device"
-    } else {
-        "devices"
-    };
+    let plural = if counts.total == 1 { "device" } else { "devices" };
     let mut words = format!("{} of {} {plural} done", counts.succeeded, counts.total);
     let rest = [
         (counts.skipped, "skipped"),

@@ -77,8 +77,7 @@ impl Akri {
         version: &str,
     ) -> Result<Instance> {
         let name = instance_name(&self.configuration, endpoint, None);
-        self.discover_named(&name, endpoint, device, application, version)
-            .await
+        self.discover_named(&name, endpoint, device, application, version).await
     }
 
     /// Finds a board whose Instance has a name of the test's choosing.
@@ -112,11 +111,7 @@ impl Akri {
             name,
             InstanceSpec {
                 configuration_name: self.configuration.clone(),
-                cdi_name: Some(format!(
-                    "akri.sh/{}={}",
-                    self.configuration,
-                    digest(id, None)
-                )),
+                cdi_name: Some(format!("akri.sh/{}={}", self.configuration, digest(id, None))),
                 capacity: Some(1),
                 broker_properties: properties.clone(),
                 shared: true,
@@ -126,16 +121,11 @@ impl Akri {
             },
         );
         instance.metadata.finalizers = Some(vec![NODE.to_owned()]);
-        let created = self
-            .instances
-            .create(&PostParams::default(), &instance)
-            .await;
+        let created = self.instances.create(&PostParams::default(), &instance).await;
         match created {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 let patch = json!({ "spec": { "brokerProperties": properties } });
-                self.instances
-                    .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
-                    .await
+                self.instances.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await
             }
             other => other,
         }
@@ -151,10 +141,7 @@ impl Akri {
     /// Loses a board while the agent is down: the Instance lingers with its deletionTimestamp.
     pub async fn lose_agent_down(&self, instance: &Instance) -> Result<()> {
         let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: instance.uid(),
-                resource_version: None,
-            }),
+            preconditions: Some(Preconditions { uid: instance.uid(), resource_version: None }),
             ..DeleteParams::default()
         };
         let name = instance.name_any();
@@ -167,17 +154,12 @@ impl Akri {
         let name = instance.name_any();
         let patch = json!({ "metadata": { "uid": instance.uid(), "finalizers": null } });
         let params = PatchParams::default();
-        let patched = self
-            .instances
-            .patch(&name, &params, &Patch::Merge(&patch))
-            .await;
+        let patched = self.instances.patch(&name, &params, &Patch::Merge(&patch)).await;
         gone_or(patched).with_context(|| format!("cannot release the Instance {name}"))?;
         let what = format!("the Instance {name} to go");
         eventually(&what, Duration::from_secs(30), || async {
             let found = self.instances.get_opt(&name).await?;
-            Ok(found
-                .is_none_or(|found| found.uid() != instance.uid())
-                .then_some(()))
+            Ok(found.is_none_or(|found| found.uid() != instance.uid()).then_some(()))
         })
         .await
     }
@@ -204,16 +186,10 @@ mod tests {
             ("my_shared_device", "4294ea"),
         ];
         for (id, hash) in shared {
-            assert_eq!(
-                instance_name("http-disc-mine", id, None),
-                format!("http-disc-mine-{hash}")
-            );
+            assert_eq!(instance_name("http-disc-mine", id, None), format!("http-disc-mine-{hash}"));
         }
         for (node, hash) in [("my_node", "e77db4"), ("my_other_node", "099763")] {
-            assert_eq!(
-                instance_name("c", "my_local_device", Some(node)),
-                format!("c-{hash}")
-            );
+            assert_eq!(instance_name("c", "my_local_device", Some(node)), format!("c-{hash}"));
         }
     }
 }

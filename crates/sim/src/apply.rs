@@ -26,18 +26,12 @@ pub(crate) async fn apply(client: &Client, namespace: Option<&str>, yaml: &str) 
 async fn apply_one(client: &Client, namespace: Option<&str>, document: Value) -> Result<()> {
     let mut object: DynamicObject =
         serde_json::from_value(document).context("a document of the manifest is no object")?;
-    let types = object
-        .types
-        .as_ref()
-        .context("a document of the manifest has no apiVersion and kind")?;
+    let types =
+        object.types.as_ref().context("a document of the manifest has no apiVersion and kind")?;
     let gvk = GroupVersionKind::try_from(types)?;
     let (resource, capabilities): (_, ApiCapabilities) =
         pinned_kind(client, &gvk).await.with_context(|| {
-            format!(
-                "the API server knows no kind {} in {}",
-                gvk.kind,
-                gvk.api_version()
-            )
+            format!("the API server knows no kind {} in {}", gvk.kind, gvk.api_version())
         })?;
     let api: Api<DynamicObject> = if capabilities.scope == Scope::Namespaced {
         let namespace = namespace
@@ -60,9 +54,7 @@ async fn apply_one(client: &Client, namespace: Option<&str>, document: Value) ->
         return established(client, &api, &name).await;
     }
     let params = PatchParams::apply(MANAGER).force();
-    api.patch(&name, &params, &Patch::Apply(&object))
-        .await
-        .with_context(failed)?;
+    api.patch(&name, &params, &Patch::Apply(&object)).await.with_context(failed)?;
     Ok(())
 }
 

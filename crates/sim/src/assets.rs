@@ -34,11 +34,7 @@ impl Assets {
         let Some(etcd) = find(&folders, "etcd") else {
             bail!("no etcd found: run `make assets`");
         };
-        Ok(Self {
-            etcd,
-            api_server,
-            controller_manager: find(&folders, "kube-controller-manager"),
-        })
+        Ok(Self { etcd, api_server, controller_manager: find(&folders, "kube-controller-manager") })
     }
 }
 
@@ -47,20 +43,15 @@ fn folders(var: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let cache = set("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| set("HOME").map(|home| Path::new(&home).join(".cache")));
-    let mut folders: Vec<PathBuf> = set("KUBEBUILDER_ASSETS")
-        .map(PathBuf::from)
-        .into_iter()
-        .collect();
+    let mut folders: Vec<PathBuf> =
+        set("KUBEBUILDER_ASSETS").map(PathBuf::from).into_iter().collect();
     folders.extend(set("PATH").iter().flat_map(env::split_paths));
     folders.extend(cache.map(|cache| cache.join("flashjob").join(CACHED)));
     folders
 }
 
 fn find(folders: &[PathBuf], program: &str) -> Option<PathBuf> {
-    folders
-        .iter()
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
+    folders.iter().map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 #[cfg(test)]
@@ -75,12 +66,7 @@ mod tests {
             "HOME" => Some("/home/me".into()),
             _ => None,
         });
-        let expected = [
-            "/assets",
-            "/bin",
-            "/usr/bin",
-            "/home/me/.cache/flashjob/k8s-1.20.2",
-        ];
+        let expected = ["/assets", "/bin", "/usr/bin", "/home/me/.cache/flashjob/k8s-1.20.2"];
         assert_eq!(folders, expected.map(PathBuf::from));
     }
 }

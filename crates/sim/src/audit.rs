@@ -48,10 +48,7 @@ pub struct AuditEntry {
 impl AuditEntry {
     /// Whether the verb is one that changes something, be it allowed or refused.
     pub fn is_write(&self) -> bool {
-        matches!(
-            self.verb.as_str(),
-            "create" | "update" | "patch" | "delete" | "deletecollection"
-        )
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 }
 
@@ -72,11 +69,7 @@ fn parse(text: &str) -> Result<Vec<AuditEntry>> {
     whole
         .lines()
         .map(|line| serde_json::from_str::<Event>(line).context("an unreadable audit line"))
-        .filter(|event| {
-            event
-                .as_ref()
-                .map_or(true, |e| e.stage == "ResponseComplete")
-        })
+        .filter(|event| event.as_ref().map_or(true, |e| e.stage == "ResponseComplete"))
         .map(|event| event.map(AuditEntry::from))
         .collect()
 }
@@ -147,10 +140,7 @@ mod tests {
         let entries = parse(&text)?;
         assert_eq!(entries.len(), 1);
         assert!(entries[0].is_write());
-        assert_eq!(
-            (entries[0].resource.as_str(), entries[0].code),
-            ("pods", 201)
-        );
+        assert_eq!((entries[0].resource.as_str(), entries[0].code), ("pods", 201));
         Ok(())
     }
 }

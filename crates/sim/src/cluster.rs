@@ -65,9 +65,7 @@ impl Cluster {
     /// Starts a control plane that differs from the usual one.
     pub async fn start_with(options: &Options) -> Result<Self> {
         let inner = start::start(options).await?;
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The cluster this test process shares: started on first use, gone when the process ends.
@@ -156,23 +154,13 @@ impl Cluster {
     /// A namespace of this name with its `default` ServiceAccount; one that is there already will do.
     pub async fn make_namespace(&self, name: &str) -> Result<()> {
         let client = self.client("admin")?;
-        let named = |name: &str| ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        };
-        let namespace = Namespace {
-            metadata: named(name),
-            ..Namespace::default()
-        };
+        let named =
+            |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata: named(name), ..Namespace::default() };
         let params = PostParams::default();
-        let created = Api::<Namespace>::all(client.clone())
-            .create(&params, &namespace)
-            .await;
+        let created = Api::<Namespace>::all(client.clone()).create(&params, &namespace).await;
         there(created).with_context(|| format!("cannot create the namespace {name}"))?;
-        let account = ServiceAccount {
-            metadata: named("default"),
-            ..ServiceAccount::default()
-        };
+        let account = ServiceAccount { metadata: named("default"), ..ServiceAccount::default() };
         let accounts: Api<ServiceAccount> = Api::namespaced(client, name);
         there(accounts.create(&params, &account).await)
             .with_context(|| format!("cannot create the default ServiceAccount of {name}"))
@@ -203,9 +191,7 @@ impl Cluster {
     /// The real kube-controller-manager with these controllers; all of them when none is named. `None`: the assets
     /// have no such program. It ends when the handle is dropped.
     pub async fn controller_manager(&self, controllers: &[&str]) -> Result<Option<Running>> {
-        let Some(program) = &self.inner.assets.controller_manager else {
-            return Ok(None);
-        };
+        let Some(program) = &self.inner.assets.controller_manager else { return Ok(None) };
         let token = self.token("admin").unwrap_or_default();
         let kubeconfig = self.kubeconfig(token, "default", None)?;
         let log = format!("kube-controller-manager-{}.log", self.next());
@@ -234,10 +220,7 @@ impl Cluster {
 
     /// The process ids of etcd and kube-apiserver.
     pub fn pids(&self) -> [i32; 2] {
-        [
-            lock(&self.inner.etcd).pid(),
-            lock(&self.inner.api_server).pid(),
-        ]
+        [lock(&self.inner.etcd).pid(), lock(&self.inner.api_server).pid()]
     }
 
     /// The folder that holds the data, logs and keys.

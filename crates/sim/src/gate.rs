@@ -61,11 +61,7 @@ impl Gate {
         let listener = listener.context("no port for the gate")?;
         let address = listener.local_addr()?;
         let task = tokio::spawn(wire::accept(listener, wire.clone()));
-        Ok(Self {
-            wire,
-            address,
-            task,
-        })
+        Ok(Self { wire, address, task })
     }
 
     /// The address to give to the program, for example by [`Cluster::kubeconfig`].

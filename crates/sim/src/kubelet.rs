@@ -79,26 +79,17 @@ impl Default for Script {
 impl Script {
     /// Instant success with a termination message.
     pub fn success(message: impl Into<String>) -> Self {
-        Self::ending(End::Success {
-            message: message.into(),
-        })
+        Self::ending(End::Success { message: message.into() })
     }
 
     /// Instant failure with a termination message.
     pub fn failure(exit_code: i32, message: impl Into<String>) -> Self {
-        Self::ending(End::Failure {
-            exit_code,
-            message: message.into(),
-        })
+        Self::ending(End::Failure { exit_code, message: message.into() })
     }
 
     /// This end, at once.
     pub fn ending(end: End) -> Self {
-        Self {
-            start_after: Duration::ZERO,
-            run_for: Duration::ZERO,
-            end,
-        }
+        Self { start_after: Duration::ZERO, run_for: Duration::ZERO, end }
     }
 
     /// The same, with the container running this long.

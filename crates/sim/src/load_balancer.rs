@@ -69,11 +69,7 @@ impl LoadBalancer {
         let book = Arc::new(Mutex::new(Book::new(pool)));
         let (withheld, receiver) = watch::channel(Withheld::default());
         let task = tokio::spawn(run(client, services, book.clone(), receiver));
-        Self {
-            book,
-            withheld,
-            task,
-        }
+        Self { book, withheld, task }
     }
 
     /// Gives no address to this Service, or to any when none is named, until [`resume`](Self::resume).
@@ -152,10 +148,8 @@ async fn write(client: Client, grant: Grant) {
         "status": { "loadBalancer": { "ingress": [grant.ingress] } },
     }));
     let params = PatchParams::default();
-    insist("give a Service its address", || {
-        services.patch_status(&grant.name, &params, &patch)
-    })
-    .await;
+    insist("give a Service its address", || services.patch_status(&grant.name, &params, &patch))
+        .await;
 }
 
 /// What of a Service the book is kept by.

@@ -29,22 +29,15 @@ impl Pki {
     pub(crate) fn create(folder: &Path) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "flashjob-sim");
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.distinguished_name.push(DnType::CommonName, "flashjob-sim");
         let ca_key = KeyPair::generate()?;
         let ca = params.self_signed(&ca_key)?;
         let issuer = Issuer::new(params, ca_key);
 
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
         let mut params = CertificateParams::new(names.map(str::to_owned))?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "kube-apiserver");
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         let server_key = KeyPair::generate()?;
         let server = params.signed_by(&server_key, &issuer)?;
 

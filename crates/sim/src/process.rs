@@ -64,10 +64,8 @@ pub struct Running {
 impl Running {
     /// Starts `program` with its output in `log`.
     pub(crate) fn start(program: &Path, args: &[String], log: PathBuf) -> Result<Self> {
-        let name = program
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let name =
+            program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut holder = holder(HOLDER)
             .arg(&log)
             .arg(program)
@@ -86,13 +84,7 @@ impl Running {
             .ok()
             .and_then(Pid::from_raw)
             .with_context(|| format!("the holder of {name} gave no pid"))?;
-        Ok(Self {
-            name,
-            holder,
-            line,
-            pid,
-            log,
-        })
+        Ok(Self { name, holder, line, pid, log })
     }
 
     /// The program's name.
@@ -168,16 +160,10 @@ impl Scratch {
             .tempdir()
             .context("cannot make a scratch folder")?
             .keep();
-        let mut janitor = holder(JANITOR)
-            .arg(&path)
-            .spawn()
-            .context("cannot start a shell to clean up")?;
+        let mut janitor =
+            holder(JANITOR).arg(&path).spawn().context("cannot start a shell to clean up")?;
         let line = janitor.stdin.take();
-        Ok(Self {
-            path,
-            janitor,
-            line,
-        })
+        Ok(Self { path, janitor, line })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -1,6 +1,5 @@
 //! Waiting for a condition, with an end.
 
-use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Result, bail};

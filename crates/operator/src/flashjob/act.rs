@@ -75,8 +75,7 @@ impl Engine {
 
     fn enqueue(&mut self, uid: &str, work: impl Future<Output = Answer> + Send + 'static) {
         let job = uid.to_owned();
-        self.pool
-            .add(uid, work.map(|answer| Input::Answer(job, answer)).boxed());
+        self.pool.add(uid, work.map(|answer| Input::Answer(job, answer)).boxed());
     }
 
     fn create(&mut self, uid: &str, object: NewObject) {
@@ -89,34 +88,19 @@ impl Engine {
                     Answer::ServiceCreated { target, created }
                 });
             }
-            NewObject::Pod {
-                target,
-                attempt,
-                object,
-            } => {
+            NewObject::Pod { target, attempt, object } => {
                 self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
                 self.enqueue(uid, async move {
                     let created = write::create(&client, *object).await.map(observe::pod);
-                    Answer::PodCreated {
-                        target,
-                        attempt,
-                        created,
-                    }
+                    Answer::PodCreated { target, attempt, created }
                 });
             }
         }
     }
 
     fn delete(&mut self, uid: &str, deletion: Deletion) {
-        let Some(job) = self.jobs.get(uid) else {
-            return;
-        };
-        let Deletion {
-            target,
-            kind,
-            name,
-            uid: object,
-        } = deletion;
+        let Some(job) = self.jobs.get(uid) else { return };
+        let Deletion { target, kind, name, uid: object } = deletion;
         let namespace = job.seen.job.namespace.clone();
         let client = self.context.client.clone();
         self.index.deleting(uid, &target, kind, &object);
@@ -129,21 +113,14 @@ impl Engine {
                     write::delete::<core::Pod>(&client, &namespace, &name, &object).await
                 }
             };
-            Answer::Deleted {
-                target,
-                kind,
-                uid: object,
-                result,
-            }
+            Answer::Deleted { target, kind, uid: object, result }
         });
     }
 
     /// Reads live what may be gone.
     pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Doubt>) {
         for doubt in doubts {
-            let Some(job) = self.jobs.get(&doubt.job) else {
-                continue;
-            };
+            let Some(job) = self.jobs.get(&doubt.job) else { continue };
             let namespace = job.seen.job.namespace.clone();
             let client = self.context.client.clone();
             self.enqueue(&doubt.job.clone(), async move {
@@ -152,11 +129,7 @@ impl Engine {
                         let api: Api<core::Pod> = Api::namespaced(client, &namespace);
                         let found = write::read_live(&api, &doubt.name).await;
                         let found = found.as_ref().map(observe::pod_facts);
-                        Answer::PodChecked {
-                            doubt,
-                            attempt,
-                            found,
-                        }
+                        Answer::PodChecked { doubt, attempt, found }
                     }
                     Kind::Service => {
                         let api: Api<core::Service> = Api::namespaced(client, &namespace);
@@ -170,9 +143,7 @@ impl Engine {
     }
 
     fn list_pods(&mut self, uid: &str) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.listing_pods || job.hold.lasts() {
             return;
         }
@@ -191,9 +162,7 @@ impl Engine {
 
     /// Puts our finalizer and the ledger's name on the job, or takes the finalizer off.
     fn mark(&mut self, uid: &str, ledger: Option<String>) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.marking || job.hold.lasts() {
             return;
         }
@@ -221,18 +190,13 @@ impl Engine {
     }
 
     fn job_api(&self, uid: &str) -> Api<DynamicObject> {
-        let namespace = self
-            .jobs
-            .get(uid)
-            .map(|j| j.seen.job.namespace.as_str())
-            .unwrap_or_default();
+        let namespace =
+            self.jobs.get(uid).map(|j| j.seen.job.namespace.as_str()).unwrap_or_default();
         Api::namespaced_with(self.context.client.clone(), namespace, &flashjobs())
     }
 
     fn set_claims(&mut self, uid: &str, claims: Vec<String>) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         let freed = job.claims.iter().any(|claim| !claims.contains(claim));
         job.claims = claims;
         if freed {
@@ -244,9 +208,7 @@ impl Engine {
     }
 
     fn write_status(&mut self, uid: &str, status: flashjob_api::FlashJobStatus, finished: bool) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         let counts = status.counts.unwrap_or_default();
         self.context.metrics.devices_moved(&job.counts, &counts);
         self.context.metrics.waiting(uid, Some(&status));
@@ -255,9 +217,7 @@ impl Engine {
             return;
         }
         let before = job.seen.status.clone();
-        let Some(status) = status::difference(&before, status, clock::now()) else {
-            return;
-        };
+        let Some(status) = status::difference(&before, status, clock::now()) else { return };
         let now = Instant::now();
         if let Some(at) = job.pace.next(finished).filter(|at| *at > now) {
             self.wake_at(uid, at);
@@ -282,9 +242,7 @@ impl Engine {
     }
 
     fn write_ledger(&mut self, uid: &str, plan: LedgerPlan, ended: &[AttemptEnd]) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.ledger.reading || job.hold.lasts() {
             return;
         }
@@ -325,25 +283,17 @@ impl Engine {
     /// Writes what changed, one write at a time per ConfigMap, in groups.
     fn flush(&mut self, uid: &str, change: &Change, ended: &[AttemptEnd]) {
         for shard in change.shards() {
-            let Some(job) = self.jobs.get_mut(uid) else {
-                return;
-            };
+            let Some(job) = self.jobs.get_mut(uid) else { return };
             if job.ledger.flushing.contains_key(&shard) {
                 continue;
             }
             let now = Instant::now();
-            let next = job
-                .ledger
-                .flushed
-                .get(&shard)
-                .map(|last| *last + ledger::GROUP);
+            let next = job.ledger.flushed.get(&shard).map(|last| *last + ledger::GROUP);
             if let Some(at) = next.filter(|at| *at > now) {
                 self.wake_at(uid, at);
                 continue;
             }
-            let Some(ledger) = job.ledger.sealed() else {
-                return;
-            };
+            let Some(ledger) = job.ledger.sealed() else { return };
             let keys = ledger.patch(shard, change);
             let before = job.ledger.shards.get(shard).cloned();
             job.ledger.flushing.insert(shard, change.clone());
@@ -359,28 +309,18 @@ impl Engine {
                         .await
                         .map_err(|error| error.to_string()),
                     None => {
-                        let data = keys
-                            .into_iter()
-                            .filter_map(|(k, v)| Some((k, v?)))
-                            .collect();
+                        let data = keys.into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
                         ledger::add(&client, &facts, &owner(&facts), shard, data).await
                     }
                 };
-                Answer::LedgerFlushed {
-                    shard,
-                    took: began.elapsed(),
-                    result,
-                    ended,
-                }
+                Answer::LedgerFlushed { shard, took: began.elapsed(), result, ended }
             });
         }
     }
 
     /// Reads the job's ledger again: a write did not go as it should.
     fn reread_ledger(&mut self, uid: &str, why: &str) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");
         job.ledger.reading = true;
@@ -410,20 +350,12 @@ impl Engine {
                             self.index.see_service(child, now);
                         }
                     }
-                    Created::Not {
-                        message,
-                        definite,
-                        conflict,
-                    } => {
+                    Created::Not { message, definite, conflict } => {
                         self.refuse(uid, &target, Kind::Service, (message, definite, conflict));
                     }
                 }
             }
-            Answer::PodCreated {
-                target,
-                attempt,
-                created,
-            } => {
+            Answer::PodCreated { target, attempt, created } => {
                 self.index.set_busy(uid, &target, Kind::Pod(attempt), false);
                 match created {
                     Created::There(pod) => {
@@ -431,11 +363,7 @@ impl Engine {
                             self.index.see_pod(child, now);
                         }
                     }
-                    Created::Not {
-                        message,
-                        definite,
-                        conflict,
-                    } => {
+                    Created::Not { message, definite, conflict } => {
                         self.refuse(
                             uid,
                             &target,
@@ -445,27 +373,17 @@ impl Engine {
                     }
                 }
             }
-            Answer::Deleted {
-                target,
-                kind,
-                uid: object,
-                result,
-            } => match result {
+            Answer::Deleted { target, kind, uid: object, result } => match result {
                 Ok(()) => {
                     self.index.set_busy(uid, &target, kind, false);
-                    self.index
-                        .delete_acknowledged(uid, &target, kind, &object, now);
+                    self.index.delete_acknowledged(uid, &target, kind, &object, now);
                 }
                 Err(error) => {
                     tracing::warn!(%target, ?kind, %error, "a delete failed; looking whether it is there");
                     self.doubt(uid, &target, kind);
                 }
             },
-            Answer::PodChecked {
-                doubt,
-                attempt,
-                found,
-            } => {
+            Answer::PodChecked { doubt, attempt, found } => {
                 if self.index.pod_checked(&doubt, attempt, found) {
                     self.recheck(doubt);
                 }
@@ -494,12 +412,7 @@ impl Engine {
             Answer::LedgerCreated(Err(error)) | Answer::LedgerCleared(Err(error)) => {
                 self.reread_ledger(uid, &error);
             }
-            Answer::LedgerFlushed {
-                shard,
-                took,
-                result,
-                ended,
-            } => {
+            Answer::LedgerFlushed { shard, took, result, ended } => {
                 self.context.metrics.ledger_flushed(took, result.is_ok());
                 match result {
                     Ok(acknowledged) => {
@@ -514,10 +427,7 @@ impl Engine {
             }
             Answer::LedgerRead(Ok(shards)) => {
                 let fresh = Memory::read(shards);
-                let agrees = self
-                    .jobs
-                    .get(uid)
-                    .is_some_and(|job| job.ledger.agrees_with(&fresh));
+                let agrees = self.jobs.get(uid).is_some_and(|job| job.ledger.agrees_with(&fresh));
                 let settled = self.jobs.get(uid).is_some_and(|job| job.settled) && agrees;
                 self.replace_ledger(uid, fresh);
                 if let Some(job) = self.jobs.get_mut(uid) {
@@ -533,14 +443,7 @@ impl Engine {
         let (message, definite, conflict) = why;
         tracing::warn!(%target, ?kind, %message, "a create did not go through");
         let now = clock::now();
-        let refusal = Refusal {
-            message,
-            definite,
-            conflict,
-            since: now,
-            times: 1,
-            retry_at: now,
-        };
+        let refusal = Refusal { message, definite, conflict, since: now, times: 1, retry_at: now };
         self.index.refuse(uid, target, kind, refusal);
     }
 
@@ -549,21 +452,14 @@ impl Engine {
         let children = self.index.children(uid).get(target);
         let name = children.and_then(|c| match kind {
             Kind::Service => c.service.seen.as_ref().map(|s| s.name.clone()),
-            Kind::Pod(attempt) => c
-                .pods
-                .get(&attempt)
-                .and_then(|p| p.seen.as_ref())
-                .map(|p| p.name.clone()),
+            Kind::Pod(attempt) => {
+                c.pods.get(&attempt).and_then(|p| p.seen.as_ref()).map(|p| p.name.clone())
+            }
         });
         match name {
             Some(name) => {
                 let (job, target) = (uid.to_owned(), target.to_owned());
-                self.recheck(Doubt {
-                    job,
-                    target,
-                    kind,
-                    name,
-                });
+                self.recheck(Doubt { job, target, kind, name });
             }
             None => self.index.set_busy(uid, target, kind, false),
         }
@@ -579,9 +475,7 @@ impl Engine {
     }
 
     fn pods_listed(&mut self, uid: &str, listed: kube::Result<Vec<Child<Pod>>>) {
-        let Some(job) = self.jobs.get_mut(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get_mut(uid) else { return };
         job.listing_pods = false;
         match listed {
             Ok(pods) => {
@@ -675,9 +569,7 @@ impl Engine {
 
     /// The record of an attempt that outlives the job: one log line, and the metrics.
     fn report(&mut self, uid: &str, ended: Vec<AttemptEnd>) {
-        let Some(job) = self.jobs.get(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get(uid) else { return };
         let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         for end in ended {
             self.context.metrics.attempt_ended(&end.result, end.seconds);

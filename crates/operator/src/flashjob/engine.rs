@@ -19,7 +19,7 @@ use super::pool::Pool;
 use super::watch::{Seen, Sight, Watches};
 use super::write::Created;
 use crate::clock;
-use crate::crds::Missing;
+use crate::crds::{INSTANCES, Missing};
 use crate::metrics::Metrics;
 
 /// Inputs that may wait; more than this, and the watches wait.
@@ -44,6 +44,8 @@ pub enum Input {
     Sight(Sight),
     /// A write for this job was answered.
     Answer(String, Answer),
+    /// It is known now which CRDs are there.
+    CrdsKnown,
     /// An object has to be read live once more.
     Recheck(Doubt),
 }
@@ -111,9 +113,7 @@ pub struct Engine {
 pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::Result<()> {
     let (inputs, mut arriving) = mpsc::channel(MOST_INPUTS);
     let ledgers = read_ledgers(&context, &mut stop).await;
-    let Some(ledgers) = ledgers else {
-        return Ok(());
-    };
+    let Some(ledgers) = ledgers else { return Ok(()) };
     Watches {
         client: context.client.clone(),
         namespace: context.namespace.clone(),
@@ -123,6 +123,11 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         inputs: inputs.clone(),
     }
     .start();
+    let (missing, known) = (context.missing.clone(), inputs.clone());
+    tokio::spawn(async move {
+        missing.known().await;
+        let _ = known.send(Input::CrdsKnown).await;
+    });
     let mut engine = Engine {
         pool: Pool::new(context.max_writes),
         context,
@@ -244,6 +249,7 @@ impl Engine {
                 self.answered(&job, answer);
                 self.wake(&job);
             }
+            Input::CrdsKnown => self.wake_all(),
             Input::Recheck(doubt) => self.check(Some(doubt)),
         }
     }
@@ -260,12 +266,8 @@ impl Engine {
             Seen::Left(seen) => self.forget_job(&seen.job.uid),
             Seen::Synced => {
                 let listed = self.listed_jobs.take().unwrap_or_default();
-                let gone: Vec<String> = self
-                    .jobs
-                    .keys()
-                    .filter(|uid| !listed.contains(*uid))
-                    .cloned()
-                    .collect();
+                let gone: Vec<String> =
+                    self.jobs.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for uid in gone {
                     self.forget_job(&uid);
                 }
@@ -289,13 +291,9 @@ impl Engine {
     }
 
     fn forget_job(&mut self, uid: &str) {
-        let Some(job) = self.jobs.remove(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.remove(uid) else { return };
         self.index.forget_job(uid);
-        self.context
-            .metrics
-            .devices_moved(&job.counts, &Default::default());
+        self.context.metrics.devices_moved(&job.counts, &Default::default());
         self.context.metrics.waiting(uid, None);
         // Boards it held are free now.
         self.wake_all();
@@ -313,11 +311,8 @@ impl Engine {
             Seen::Left(instance) => self.instances.remove(&instance.namespace, &instance.name),
             Seen::Synced => {
                 let listed = self.listed_instances.take().unwrap_or_default();
-                let known: Vec<(String, String)> = self
-                    .instances
-                    .iter()
-                    .map(|i| (i.namespace.clone(), i.name.clone()))
-                    .collect();
+                let known: Vec<(String, String)> =
+                    self.instances.iter().map(|i| (i.namespace.clone(), i.name.clone())).collect();
                 for (namespace, name) in known.iter().filter(|key| !listed.contains(*key)) {
                     self.instances.remove(namespace, name);
                 }
@@ -338,9 +333,8 @@ impl Engine {
 
     /// Whether enough is known to decide. Akri may come later; jobs then say that they wait for it.
     fn ready(&self) -> bool {
-        ["flashjobs", "pods", "services"]
-            .iter()
-            .all(|kind| self.synced.contains(kind))
+        let akri = self.synced.contains("instances") || self.context.missing.lacks(INSTANCES);
+        akri && ["flashjobs", "pods", "services"].iter().all(|kind| self.synced.contains(kind))
     }
 
     pub(super) fn wake(&mut self, uid: &str) {
@@ -374,11 +368,7 @@ impl Engine {
                 break;
             }
             self.due.pop_first();
-            if self
-                .jobs
-                .get_mut(&uid)
-                .is_some_and(|job| job.take_look(now))
-            {
+            if self.jobs.get_mut(&uid).is_some_and(|job| job.take_look(now)) {
                 self.look(&uid);
             }
         }
@@ -387,19 +377,14 @@ impl Engine {
     /// observe → decide → act, for one job.
     fn look(&mut self, uid: &str) {
         let began = Instant::now();
-        let Some(job) = self.jobs.get(uid) else {
-            return;
-        };
+        let Some(job) = self.jobs.get(uid) else { return };
         let claims: HashMap<String, String> = self
             .jobs
             .iter()
             .filter(|(other, _)| *other != uid)
             .flat_map(|(_, other)| {
                 let name = format!("{}/{}", other.seen.job.namespace, other.seen.job.name);
-                other
-                    .claims
-                    .iter()
-                    .map(move |endpoint| (endpoint.clone(), name.clone()))
+                other.claims.iter().map(move |endpoint| (endpoint.clone(), name.clone()))
             })
             .collect();
         let view = View {

@@ -43,11 +43,7 @@ impl Index {
     }
 
     fn target(&mut self, job: &str, target: &str) -> &mut Children {
-        self.jobs
-            .entry(job.to_owned())
-            .or_default()
-            .entry(target.to_owned())
-            .or_default()
+        self.jobs.entry(job.to_owned()).or_default().entry(target.to_owned()).or_default()
     }
 
     fn pod_slot(&mut self, job: &str, target: &str, attempt: u32) -> &mut Slot<Pod> {
@@ -119,9 +115,7 @@ impl Index {
 
     /// A list of Pods is complete.
     pub fn pods_listed(&mut self) -> Vec<Doubt> {
-        let Some(listed) = self.listed.remove("pods") else {
-            return Vec::new();
-        };
+        let Some(listed) = self.listed.remove("pods") else { return Vec::new() };
         let mut doubts = Vec::new();
         for (job, targets) in &mut self.jobs {
             for (target, children) in targets {
@@ -136,16 +130,12 @@ impl Index {
 
     /// A list of Services is complete.
     pub fn services_listed(&mut self) -> Vec<Doubt> {
-        let Some(listed) = self.listed.remove("services") else {
-            return Vec::new();
-        };
+        let Some(listed) = self.listed.remove("services") else { return Vec::new() };
         let mut doubts = Vec::new();
         for (job, targets) in &mut self.jobs {
             for (target, children) in targets {
                 let slot = &mut children.service;
-                doubts.extend(unlisted(&listed, job, target, Kind::Service, slot, |s| {
-                    &s.name
-                }));
+                doubts.extend(unlisted(&listed, job, target, Kind::Service, slot, |s| &s.name));
             }
         }
         doubts
@@ -212,22 +202,13 @@ impl Index {
         let since = before.map_or(refusal.since, |b| b.since);
         let pause = 1_i64 << times.saturating_sub(1).min(6);
         let retry_at = refusal.since + SignedDuration::from_secs(pause.min(60));
-        *place = Some(Refusal {
-            times,
-            since,
-            retry_at,
-            ..refusal
-        });
+        *place = Some(Refusal { times, since, retry_at, ..refusal });
     }
 
     /// A place that holds nothing of interest any more.
     pub fn forget(&mut self, job: &str, target: &str, kind: Kind) {
-        let Some(targets) = self.jobs.get_mut(job) else {
-            return;
-        };
-        let Some(children) = targets.get_mut(target) else {
-            return;
-        };
+        let Some(targets) = self.jobs.get_mut(job) else { return };
+        let Some(children) = targets.get_mut(target) else { return };
         match kind {
             Kind::Service => children.service = Slot::default(),
             Kind::Pod(attempt) => {
@@ -256,12 +237,7 @@ where
 {
     slot.busy = true;
     let (job, target) = (child.job.clone(), child.target.clone());
-    Some(Doubt {
-        job,
-        target,
-        kind,
-        name: child.facts.name().to_owned(),
-    })
+    Some(Doubt { job, target, kind, name: child.facts.name().to_owned() })
 }
 
 fn unlisted<T: Versioned>(
@@ -272,18 +248,9 @@ fn unlisted<T: Versioned>(
     slot: &mut Slot<T>,
     name: impl Fn(&T) -> &String,
 ) -> Option<Doubt> {
-    let name = slot
-        .here()
-        .filter(|o| !slot.busy && !listed.contains(o.uid()))
-        .map(name)?
-        .clone();
+    let name = slot.here().filter(|o| !slot.busy && !listed.contains(o.uid())).map(name)?.clone();
     slot.busy = true;
-    Some(Doubt {
-        job: job.to_owned(),
-        target: target.to_owned(),
-        kind,
-        name,
-    })
+    Some(Doubt { job: job.to_owned(), target: target.to_owned(), kind, name })
 }
 
 /// Says whether the object is still there although no watch shows it.

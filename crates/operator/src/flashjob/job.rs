@@ -69,15 +69,9 @@ impl JobState {
     pub fn new(seen: SeenJob, ledger: Memory) -> JobState {
         let settled = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
         // What is open holds its board from the first moment, before the job itself is looked at.
-        let records = ledger
-            .sealed()
-            .map(|l| l.records.as_slice())
-            .unwrap_or_default();
+        let records = ledger.sealed().map(|l| l.records.as_slice()).unwrap_or_default();
         let open = records.iter().filter(|r| r.open);
-        let claims = open
-            .filter_map(|r| r.pinned.as_ref())
-            .map(|p| p.endpoint.clone())
-            .collect();
+        let claims = open.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()).collect();
         JobState {
             seen,
             ledger,

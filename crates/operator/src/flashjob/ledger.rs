@@ -61,10 +61,7 @@ impl Memory {
     /// What was read: nothing, a part, or all of it.
     pub fn read(mut shards: Vec<Shard>) -> Memory {
         shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
-        let leftovers = shards
-            .iter()
-            .map(|s| (s.name.clone(), s.uid.clone()))
-            .collect();
+        let leftovers = shards.iter().map(|s| (s.name.clone(), s.uid.clone())).collect();
         let content = match shards.first() {
             None => Content::Absent,
             Some(first) if !first.data.contains_key("header") => Content::Partial,
@@ -109,9 +106,7 @@ impl Memory {
     /// A write was acknowledged.
     pub fn acknowledge(&mut self, index: usize, acknowledged: Shard) -> Option<()> {
         let change = self.flushing.remove(&index)?;
-        let Content::Sealed(ledger) = &mut self.content else {
-            return None;
-        };
+        let Content::Sealed(ledger) = &mut self.content else { return None };
         ledger.apply(index, &change);
         match self.shards.get_mut(index) {
             Some(shard) => *shard = acknowledged,
@@ -123,9 +118,7 @@ impl Memory {
     /// Whether a fresh read says what we knew, with or without the writes that were under way. Then nobody else has
     /// written, and nothing has to be settled again.
     pub fn agrees_with(&self, fresh: &Memory) -> bool {
-        let (Some(known), Some(fresh)) = (self.sealed(), fresh.sealed()) else {
-            return false;
-        };
+        let (Some(known), Some(fresh)) = (self.sealed(), fresh.sealed()) else { return false };
         if known == fresh {
             return true;
         }
@@ -157,9 +150,7 @@ pub async fn read(
     loop {
         let page = in_time(api.list(&params)).await?;
         for object in page.items {
-            let Some(job) = object.labels().get(names::JOB_UID).cloned() else {
-                continue;
-            };
+            let Some(job) = object.labels().get(names::JOB_UID).cloned() else { continue };
             let owned = object
                 .owner_references()
                 .iter()
@@ -231,16 +222,10 @@ pub async fn patch(
         "metadata": { "resourceVersion": shard_before.version, "uid": shard_before.uid },
         "data": keys,
     });
-    let patched = in_time(api.patch(
-        &shard_before.name,
-        &PatchParams::default(),
-        &Patch::Merge(&patch),
-    ))
-    .await?;
-    Ok(Shard {
-        data: BTreeMap::new(),
-        ..shard(patched)
-    })
+    let patched =
+        in_time(api.patch(&shard_before.name, &PatchParams::default(), &Patch::Merge(&patch)))
+            .await?;
+    Ok(Shard { data: BTreeMap::new(), ..shard(patched) })
 }
 
 fn shard(object: ConfigMap) -> Shard {

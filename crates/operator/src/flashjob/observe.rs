@@ -51,13 +51,7 @@ pub fn job(object: DynamicObject, settings: &Settings) -> SeenJob {
         None => Err(Invalid("spec is missing".into())),
     };
     let finalizers = metadata.finalizers.clone().unwrap_or_default();
-    let annotation = |name: &str| {
-        metadata
-            .annotations
-            .as_ref()
-            .and_then(|a| a.get(name))
-            .cloned()
-    };
+    let annotation = |name: &str| metadata.annotations.as_ref().and_then(|a| a.get(name)).cloned();
     SeenJob {
         job: Job {
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -79,12 +73,7 @@ pub fn job(object: DynamicObject, settings: &Settings) -> SeenJob {
 /// Reads an Akri Instance.
 pub fn instance(object: AkriInstance) -> Instance {
     let property = |name: &str| {
-        object
-            .spec
-            .broker_properties
-            .get(name)
-            .map(|v| v.trim().to_owned())
-            .unwrap_or_default()
+        object.spec.broker_properties.get(name).map(|v| v.trim().to_owned()).unwrap_or_default()
     };
     Instance {
         uid: object.uid().unwrap_or_default(),
@@ -113,11 +102,7 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
         Some("Failed") => PodPhase::Failed,
         _ => PodPhase::Pending,
     };
-    let flash = status
-        .container_statuses
-        .iter()
-        .flatten()
-        .find(|c| c.name == FLASH_CONTAINER);
+    let flash = status.container_statuses.iter().flatten().find(|c| c.name == FLASH_CONTAINER);
     let unscheduled = status
         .conditions
         .iter()
@@ -141,9 +126,7 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
 
 fn container(status: &core::ContainerStatus) -> Container {
     let time = |time: Option<Time>| time.map(|t| t.0);
-    let Some(state) = status.state.clone() else {
-        return Container::Unknown;
-    };
+    let Some(state) = status.state.clone() else { return Container::Unknown };
     if let Some(ended) = state.terminated {
         return Container::Ended {
             exit_code: ended.exit_code,
@@ -169,15 +152,10 @@ pub fn service(service: core::Service) -> Option<Child<Service>> {
 
 /// What matters of any Service.
 pub fn service_facts(service: &core::Service) -> Service {
-    let balancer = service
-        .status
-        .clone()
-        .and_then(|s| s.load_balancer)
-        .unwrap_or_default();
+    let balancer = service.status.clone().and_then(|s| s.load_balancer).unwrap_or_default();
     let ingress = balancer.ingress.unwrap_or_default();
     let ipv4 = |i: &core::LoadBalancerIngress| {
-        i.ip.clone()
-            .filter(|ip| ip.parse::<std::net::Ipv4Addr>().is_ok())
+        i.ip.clone().filter(|ip| ip.parse::<std::net::Ipv4Addr>().is_ok())
     };
     let hostname = || ingress.iter().find_map(|i| i.hostname.clone());
     Service {
@@ -194,31 +172,17 @@ pub fn service_facts(service: &core::Service) -> Service {
 fn child<T>(metadata: &ObjectMeta, attempt: u32, facts: T) -> Option<Child<T>> {
     let labels = metadata.labels.as_ref()?;
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    let owner = owners
-        .iter()
-        .find(|o| o.controller == Some(true) && o.kind == "FlashJob")?;
+    let owner = owners.iter().find(|o| o.controller == Some(true) && o.kind == "FlashJob")?;
     let job = labels.get(names::JOB_UID)?;
     (job == &owner.uid).then_some(())?;
-    Some(Child {
-        job: job.clone(),
-        target: labels.get(names::TARGET)?.clone(),
-        attempt,
-        facts,
-    })
+    Some(Child { job: job.clone(), target: labels.get(names::TARGET)?.clone(), attempt, facts })
 }
 
 /// A resourceVersion as a number. Kubernetes promises since 1.35 that newer ones are greater, and they always were.
 fn version(metadata: &ObjectMeta) -> u64 {
-    metadata
-        .resource_version
-        .as_deref()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(0)
+    metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
 fn created(metadata: &ObjectMeta) -> Timestamp {
-    metadata
-        .creation_timestamp
-        .as_ref()
-        .map_or(Timestamp::UNIX_EPOCH, |t| t.0)
+    metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0)
 }

@@ -21,12 +21,7 @@ pub struct Pool<T> {
 impl<T> Pool<T> {
     /// At most `limit` writes at once.
     pub fn new(limit: usize) -> Pool<T> {
-        Pool {
-            limit,
-            running: 0,
-            queues: HashMap::new(),
-            turns: VecDeque::new(),
-        }
+        Pool { limit, running: 0, queues: HashMap::new(), turns: VecDeque::new() }
     }
 
     /// Puts a write at the end of its job's queue.

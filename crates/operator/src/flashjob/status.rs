@@ -41,9 +41,8 @@ impl Pace {
 pub fn difference(old: &Value, mut new: FlashJobStatus, now: Timestamp) -> Option<Value> {
     let before = conditions(old);
     for condition in &mut new.conditions {
-        let same = before
-            .iter()
-            .find(|c| c.type_ == condition.type_ && c.status == condition.status);
+        let same =
+            before.iter().find(|c| c.type_ == condition.type_ && c.status == condition.status);
         condition.last_transition_time = match same {
             Some(same) => same.last_transition_time.clone(),
             None => Time(now),
@@ -66,11 +65,7 @@ pub fn events(old: &Value, new: &Value) -> Vec<Event> {
             before.iter().find(same).is_none()
         })
         .map(|c| Event {
-            type_: if c.type_ == "Failed" {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
+            type_: if c.type_ == "Failed" { EventType::Warning } else { EventType::Normal },
             reason: c.reason,
             note: Some(c.message),
             action: "Flash".into(),
@@ -90,10 +85,7 @@ pub fn patch(version: &str, status: &Value) -> Value {
 /// The conditions of any status, however broken the rest of it is.
 fn conditions(status: &Value) -> Vec<Condition> {
     let list = status.get("conditions").and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(|c| serde_json::from_value(c.clone()).ok())
-        .collect()
+    list.into_iter().flatten().filter_map(|c| serde_json::from_value(c.clone()).ok()).collect()
 }
 
 #[cfg(test)]
@@ -109,10 +101,7 @@ mod tests {
             observed_generation: Some(1),
             last_transition_time: Time(Timestamp::UNIX_EPOCH),
         };
-        FlashJobStatus {
-            conditions: vec![condition],
-            ..FlashJobStatus::default()
-        }
+        FlashJobStatus { conditions: vec![condition], ..FlashJobStatus::default() }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -124,10 +113,7 @@ mod tests {
         let first = difference(&Value::Null, status("True", "A"), at(10)).unwrap();
         assert_eq!(difference(&first, status("True", "A"), at(20)), None);
         let other_reason = difference(&first, status("True", "B"), at(20)).unwrap();
-        assert_eq!(
-            conditions(&other_reason)[0].last_transition_time,
-            Time(at(10))
-        );
+        assert_eq!(conditions(&other_reason)[0].last_transition_time, Time(at(10)));
         let turned = difference(&first, status("False", "A"), at(20)).unwrap();
         assert_eq!(conditions(&turned)[0].last_transition_time, Time(at(20)));
     }

@@ -91,14 +91,7 @@ impl Watches {
             }
         };
         let all = watcher::Config::default();
-        self.spawn(
-            "instances",
-            Some(INSTANCES),
-            instances,
-            all,
-            read,
-            Sight::Instance,
-        );
+        self.spawn("instances", Some(INSTANCES), instances, all, read, Sight::Instance);
 
         let pods: Api<core::Pod> = self.scoped();
         let read = |object| observe::pod(object).map(Box::new);
@@ -131,12 +124,7 @@ impl Watches {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Send,
     {
-        let Watches {
-            missing,
-            metrics,
-            inputs,
-            ..
-        } = self.clone();
+        let Watches { missing, metrics, inputs, .. } = self.clone();
         tokio::spawn(async move {
             if let Some(needed) = needed {
                 missing.wait_for(needed).await;

@@ -38,15 +38,9 @@ impl<T> Created<T> {
     pub fn map<U>(self, read: impl FnOnce(T) -> U) -> Created<U> {
         match self {
             Created::There(there) => Created::There(read(there)),
-            Created::Not {
-                message,
-                definite,
-                conflict,
-            } => Created::Not {
-                message,
-                definite,
-                conflict,
-            },
+            Created::Not { message, definite, conflict } => {
+                Created::Not { message, definite, conflict }
+            }
         }
     }
 }
@@ -55,9 +49,7 @@ impl<T> Created<T> {
 pub async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match tokio::time::timeout(CALL_TIMEOUT, call).await {
         Ok(result) => result,
-        Err(_) => Err(kube::Error::Service(
-            "the API server did not answer in time".into(),
-        )),
+        Err(_) => Err(kube::Error::Service("the API server did not answer in time".into())),
     }
 }
 
@@ -98,26 +90,14 @@ where
         && !status.is_already_exists()
     {
         let message = status.message.clone();
-        return Created::Not {
-            message,
-            definite: true,
-            conflict: false,
-        };
+        return Created::Not { message, definite: true, conflict: false };
     }
     // In doubt, or something is there already: only a live read can tell.
     match read_live(&api, &object.name_any()).await {
-        None => Created::Not {
-            message,
-            definite: false,
-            conflict: false,
-        },
+        None => Created::Not { message, definite: false, conflict: false },
         Some(found) if found.meta().deletion_timestamp.is_some() => {
             let message = format!("the earlier {} is still being deleted", found.name_any());
-            Created::Not {
-                message,
-                definite: false,
-                conflict: false,
-            }
+            Created::Not { message, definite: false, conflict: false }
         }
         Some(found) if is_same(&found, &object) => Created::There(found),
         Some(found) => {
@@ -127,11 +107,7 @@ where
                 found.namespace().unwrap_or_default(),
                 found.name_any()
             );
-            Created::Not {
-                message,
-                definite: true,
-                conflict: true,
-            }
+            Created::Not { message, definite: true, conflict: true }
         }
     }
 }
@@ -139,10 +115,7 @@ where
 /// Ours is what the same job controls, for the same target and attempt.
 fn is_same<K: Resource>(found: &K, wanted: &K) -> bool {
     let owner = |k: &K| {
-        k.owner_references()
-            .iter()
-            .find(|o| o.controller == Some(true))
-            .map(|o| o.uid.clone())
+        k.owner_references().iter().find(|o| o.controller == Some(true)).map(|o| o.uid.clone())
     };
     let label = |k: &K, name: &str| k.labels().get(name).cloned();
     owner(found).is_some()
@@ -161,10 +134,7 @@ where
         + DeserializeOwned,
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let only_this = Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: None,
-    };
+    let only_this = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
     let params = DeleteParams::background().preconditions(only_this);
     match in_time(api.delete(name, &params)).await {
         Ok(_) => Ok(()),

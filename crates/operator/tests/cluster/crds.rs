@@ -1,1 +1,80 @@
-//! To come.
+//! CRDs that come later than the operator are waited for and named.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use flashjob_api::Phase;
+use flashjob_sim::{Akri, Cluster, Script, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::site::{INSTALL, Operator, PATIENCE, Site};
+
+/// A port that is free now.
+pub async fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0").await?.local_addr()?)
+}
+
+/// Status and body of a GET; an error while nobody listens yet.
+pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let status = answer.split(' ').nth(1).context("no status line")?.parse()?;
+    let body = answer.split_once("\r\n\r\n").context("no body")?.1;
+    Ok((status, body.to_owned()))
+}
+
+/// Waits until a path answers so.
+pub async fn answers(address: SocketAddr, path: &str, status: u16, words: &str) -> Result<()> {
+    let mut last = None;
+    let what = format!("{path} to answer {status} {words:?}");
+    let reached = eventually(&what, PATIENCE, async || {
+        last = get(address, path).await.ok();
+        Ok(last.as_ref().filter(|(s, body)| *s == status && body.contains(words)).map(|_| ()))
+    })
+    .await;
+    reached.with_context(|| format!("the last answer was {last:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_crds_are_waited_for_and_named() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let crd = |document: &&str| document.contains("kind: CustomResourceDefinition");
+    let (crds, rest): (Vec<&str>, Vec<&str>) = INSTALL.split("\n---\n").partition(crd);
+    assert_eq!(crds.len(), 1);
+    cluster.apply_yaml(&rest.join("\n---\n")).await?;
+
+    let address = free_address().await?;
+    let flag = format!("--health-probe-bind-address={address}");
+    let operator = Operator::start(&cluster, &[&flag], None).await?;
+    answers(address, "/healthz", 200, "ok").await?;
+    answers(address, "/readyz", 503, "flashjobs.application.flashjob.nbfc.io").await?;
+    answers(address, "/readyz", 503, "instances.akri.sh").await?;
+    operator.says("waiting for the CRD").await?;
+
+    // Ours comes; a job says what it waits for.
+    cluster.apply_yaml(crds[0]).await?;
+    answers(address, "/readyz", 503, "waiting for the CRD instances.akri.sh").await?;
+    cluster.make_namespace("default").await?;
+    let site = Site::at(&cluster, "default", |_| Script::default())?;
+    let sample = include_str!("../../../../config/samples/application_v1alpha1_flashjob.yaml");
+    cluster.apply_yaml(sample).await?;
+    let waiting = site.phase("flashjob", Phase::Pending).await?;
+    assert!(waiting.message.unwrap_or_default().contains("instances.akri.sh"));
+
+    // Akri's comes, and with it the devices.
+    Akri::install_crd(&cluster).await?;
+    answers(address, "/readyz", 200, "ok").await?;
+    for (name, endpoint) in [
+        ("d95c7c2d-7dc5-427b-9bf7-51a5d299c99e", "192.0.2.21"),
+        ("44606d10-7c29-4098-9d6a-dc16f95090d1", "192.0.2.22"),
+    ] {
+        site.akri.discover_named(name, endpoint, "esp32", "thermo", "0.1.0").await?;
+    }
+    site.phase("flashjob", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.21", "192.0.2.22"]);
+    Ok(())
+}

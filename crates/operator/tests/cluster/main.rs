@@ -1,5 +1,7 @@
 //! The operator as a real process against a real API server, with exactly the rights `dist/install.yaml` gives it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
+
 mod crash;
 mod crds;
 mod deletion;

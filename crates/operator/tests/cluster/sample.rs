@@ -36,11 +36,8 @@ async fn two_boards_are_flashed_and_the_job_is_kept_as_a_record() -> Result<()> 
     assert_eq!(done.observed_generation, Some(1));
     let counts = done.counts.unwrap();
     assert_eq!((counts.total, counts.succeeded), (2, 2));
-    let conditions: Vec<String> = done
-        .conditions
-        .iter()
-        .map(|c| format!("{} {} {}", c.type_, c.status, c.reason))
-        .collect();
+    let conditions: Vec<String> =
+        done.conditions.iter().map(|c| format!("{} {} {}", c.type_, c.status, c.reason)).collect();
     assert_eq!(
         conditions,
         [
@@ -53,18 +50,10 @@ async fn two_boards_are_flashed_and_the_job_is_kept_as_a_record() -> Result<()> 
             "Stalled False Completed",
         ]
     );
-    assert!(
-        done.conditions
-            .iter()
-            .all(|c| c.observed_generation == Some(1))
-    );
+    assert!(done.conditions.iter().all(|c| c.observed_generation == Some(1)));
 
     site.cleaned_up().await?;
-    assert_eq!(
-        site.flashed(),
-        ["192.0.2.11", "192.0.2.12"],
-        "each board once"
-    );
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
     assert_eq!(site.balancer.in_use(), 0, "addresses are given back");
     Ok(())
 }
@@ -74,7 +63,7 @@ async fn the_flash_pod_gets_what_the_original_gives_it() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let board = site.board("192.0.2.11").await?;
     let _operator = site.operator().await?;
-    site.flash("one", &[board.clone()]).await?;
+    site.flash("one", std::slice::from_ref(&board)).await?;
     let done = site.phase("one", Phase::Completed).await?;
     assert_eq!(done.host_endpoint.as_deref(), Some("192.0.2.11"));
 
@@ -89,10 +78,7 @@ async fn the_flash_pod_gets_what_the_original_gives_it() -> Result<()> {
     assert!(!env("EXTERNAL_IP").is_empty());
     assert_eq!(env("ATTEMPT"), "1");
     assert_eq!(env("PREVIOUS_VERSION"), "0.1.0");
-    assert_eq!(
-        (env("VERIFY"), env("VERSION_POLICY")),
-        ("Version".into(), "Always".into())
-    );
+    assert_eq!((env("VERIFY"), env("VERSION_POLICY")), ("Version".into(), "Always".into()));
     assert!(!env("PERMIT").is_empty());
     Ok(())
 }
@@ -103,31 +89,23 @@ async fn the_flash_pod_gets_what_the_original_gives_it() -> Result<()> {
 async fn the_documented_sample_applies_unchanged_and_completes() -> Result<()> {
     let cluster = cluster().await?;
     cluster.make_namespace("default").await?;
-    let site = Site::at(cluster, "default", |_| {
-        Script::success("").run_for(LONG_ENOUGH)
-    })?;
+    let site = Site::at(cluster, "default", |_| Script::success("").run_for(LONG_ENOUGH))?;
     let akri = Akri::new(cluster.client("akri")?, "default", "http-disc");
     for (name, endpoint) in [
         ("d95c7c2d-7dc5-427b-9bf7-51a5d299c99e", "192.0.2.21"),
         ("44606d10-7c29-4098-9d6a-dc16f95090d1", "192.0.2.22"),
     ] {
-        akri.discover_named(name, endpoint, "esp32", "thermo", "0.1.0")
-            .await?;
+        akri.discover_named(name, endpoint, "esp32", "thermo", "0.1.0").await?;
     }
-    let _operator = site.operator().await?;
+    let operator = site.operator().await?;
+    operator.says("the first list is complete kind=\"instances\"").await?;
     cluster.apply_yaml(SAMPLE).await?;
     let done = site.phase("flashjob", Phase::Completed).await?;
-    assert_eq!(
-        done.completed_uuids[0],
-        "d95c7c2d-7dc5-427b-9bf7-51a5d299c99e"
-    );
+    assert_eq!(done.completed_uuids[0], "d95c7c2d-7dc5-427b-9bf7-51a5d299c99e");
 
     let job = site.jobs().get("flashjob").await?;
     assert_eq!(job.spec.host_endpoint, None);
-    assert_eq!(
-        columns(&site).await?,
-        ["flashjob", "Completed", "2/2", "0", "0.2.0"]
-    );
+    assert_eq!(columns(&site).await?, ["flashjob", "Completed", "2/2", "0", "0.2.0"]);
     assert_eq!(
         events(&site, &job).await?,
         ["Normal Starting", "Normal Flashing", "Normal Completed"]
@@ -153,10 +131,7 @@ async fn columns(site: &Site) -> Result<Vec<String>> {
         .collect();
     assert_eq!(names, ["Name", "Phase", "Done", "Failed", "Version", "Age"]);
     let cells = table["rows"][0]["cells"].as_array().unwrap();
-    Ok(cells[..5]
-        .iter()
-        .map(|c| c.to_string().trim_matches('"').to_owned())
-        .collect())
+    Ok(cells[..5].iter().map(|c| c.to_string().trim_matches('"').to_owned()).collect())
 }
 
 async fn events(site: &Site, job: &FlashJob) -> Result<Vec<String>> {

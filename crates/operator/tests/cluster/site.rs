@@ -61,11 +61,8 @@ impl Site {
         let client = cluster.client("admin")?;
         let akri = Akri::new(cluster.client("akri")?, namespace, "http-disc");
         let kubelet = Kubelet::start(cluster.client("kubelet")?, namespace, script);
-        let balancer = LoadBalancer::start(
-            cluster.client("load-balancer")?,
-            Some(namespace),
-            Pool::of(10),
-        );
+        let balancer =
+            LoadBalancer::start(cluster.client("load-balancer")?, Some(namespace), Pool::of(10));
         Ok(Site {
             cluster: cluster.clone(),
             namespace: namespace.to_owned(),
@@ -78,16 +75,11 @@ impl Site {
 
     /// Two boards, as Akri finds them.
     pub async fn two_boards(&self) -> Result<[Instance; 2]> {
-        Ok([
-            self.board("192.0.2.11").await?,
-            self.board("192.0.2.12").await?,
-        ])
+        Ok([self.board("192.0.2.11").await?, self.board("192.0.2.12").await?])
     }
 
     pub async fn board(&self, endpoint: &str) -> Result<Instance> {
-        self.akri
-            .discover(endpoint, "esp32", "thermo", "0.1.0")
-            .await
+        self.akri.discover(endpoint, "esp32", "thermo", "0.1.0").await
     }
 
     pub fn jobs(&self) -> Api<FlashJob> {
@@ -132,8 +124,7 @@ impl Site {
 
     pub async fn phase(&self, name: &str, phase: Phase) -> Result<FlashJobStatus> {
         let what = format!("{name} to be {phase:?}");
-        self.status(name, &what, |status| status.phase == Some(phase))
-            .await
+        self.status(name, &what, |status| status.phase == Some(phase)).await
     }
 
     /// Waits until no Pod and no Service is left in the namespace.
@@ -152,20 +143,13 @@ impl Site {
     pub async fn ledgers(&self) -> Result<Vec<ConfigMap>> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
         let selector = "application.flashjob.nbfc.io/ledger-shard";
-        Ok(maps
-            .list(&ListParams::default().labels(selector))
-            .await?
-            .items)
+        Ok(maps.list(&ListParams::default().labels(selector)).await?.items)
     }
 
     /// The boards whose flash container was started, in order of their addresses.
     pub fn flashed(&self) -> Vec<String> {
-        let mut boards: Vec<String> = self
-            .kubelet
-            .starts()
-            .into_iter()
-            .map(|start| start.endpoint)
-            .collect();
+        let mut boards: Vec<String> =
+            self.kubelet.starts().into_iter().map(|start| start.endpoint).collect();
         boards.sort();
         boards
     }
@@ -193,9 +177,7 @@ pub struct Operator {
 impl Operator {
     pub async fn start(cluster: &Cluster, flags: &[&str], gate: Option<&Gate>) -> Result<Operator> {
         let account = "operator-controller-manager";
-        let token = cluster
-            .service_account_token("operator-system", account)
-            .await?;
+        let token = cluster.service_account_token("operator-system", account).await?;
         let url = gate.map(Gate::url);
         let kubeconfig = cluster.kubeconfig(&token, "operator-system", url.as_deref())?;
         let log = kubeconfig.with_extension("log");
@@ -207,10 +189,7 @@ impl Operator {
             .env("RUST_LOG", "info,flashjob_operator=debug")
             .stdin(Stdio::null())
             .stderr(std::fs::File::create(&log)?);
-        if !flags
-            .iter()
-            .any(|flag| flag.starts_with("--health-probe-bind-address"))
-        {
+        if !flags.iter().any(|flag| flag.starts_with("--health-probe-bind-address")) {
             command.arg("--health-probe-bind-address=0");
         }
         let child = command.spawn().context("the operator cannot be started")?;
@@ -229,10 +208,9 @@ impl Operator {
     /// Waits until it has ended by itself; says how long that took.
     pub async fn ended(&mut self) -> Result<(std::process::ExitStatus, Duration)> {
         let began = tokio::time::Instant::now();
-        let status = eventually("the operator to end", PATIENCE, async || {
-            Ok(self.child.try_wait()?)
-        })
-        .await?;
+        let status =
+            eventually("the operator to end", PATIENCE, async || Ok(self.child.try_wait()?))
+                .await?;
         Ok((status, began.elapsed()))
     }
 
@@ -243,10 +221,7 @@ impl Operator {
     /// Waits until the log says something.
     pub async fn says(&self, words: &str) -> Result<()> {
         let what = format!("the operator to say {words:?}");
-        eventually(&what, PATIENCE, async || {
-            Ok(self.log().contains(words).then_some(()))
-        })
-        .await
+        eventually(&what, PATIENCE, async || Ok(self.log().contains(words).then_some(()))).await
     }
 }
 
@@ -262,9 +237,7 @@ impl Drop for Operator {
 
 /// Sends a signal to a process of ours.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    let sent = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status()?;
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
     if !sent.success() {
         bail!("kill -s {name} {pid} failed");
     }

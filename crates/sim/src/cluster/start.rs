@@ -183,14 +183,8 @@ fn api_server_args(folder: &Path, etcd: &str, port: u16, pki: &Pki) -> Vec<Strin
         format!("--tls-private-key-file={}", pki.server_key.display()),
         format!("--cert-dir={}", folder.display()),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!(
-            "--service-account-key-file={}",
-            pki.service_account_public_key.display()
-        ),
-        format!(
-            "--service-account-signing-key-file={}",
-            pki.service_account_key.display()
-        ),
+        format!("--service-account-key-file={}", pki.service_account_public_key.display()),
+        format!("--service-account-signing-key-file={}", pki.service_account_key.display()),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
         format!("--token-auth-file={}", file("tokens.csv")),
@@ -211,18 +205,11 @@ pub(super) fn controller_manager_args(
     pki: &Pki,
     controllers: &[&str],
 ) -> Vec<String> {
-    let controllers = if controllers.is_empty() {
-        "*".to_owned()
-    } else {
-        controllers.join(",")
-    };
+    let controllers = if controllers.is_empty() { "*".to_owned() } else { controllers.join(",") };
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--controllers={controllers}"),
-        format!(
-            "--service-account-private-key-file={}",
-            pki.service_account_key.display()
-        ),
+        format!("--service-account-private-key-file={}", pki.service_account_key.display()),
         format!("--root-ca-file={}", pki.ca_file.display()),
         "--leader-elect=false".to_owned(),
         // It serves nothing we ask for.

@@ -113,24 +113,14 @@ mod tests {
 
     #[test]
     fn paths_are_understood() {
-        let create = call(
-            "POST",
-            "/api/v1/namespaces/a/pods",
-            r#"{"metadata":{"name":"p"}}"#,
-        );
+        let create = call("POST", "/api/v1/namespaces/a/pods", r#"{"metadata":{"name":"p"}}"#);
         assert_eq!((create.resource(), create.namespace()), ("pods", Some("a")));
         assert_eq!(create.name().as_deref(), Some("p"));
         let path = "/apis/application.flashjob.nbfc.io/v1alpha1/namespaces/a/flashjobs/j/status";
         let status = call("PATCH", path, "");
-        assert_eq!(
-            (status.resource(), status.subresource()),
-            ("flashjobs", Some("status"))
-        );
+        assert_eq!((status.resource(), status.subresource()), ("flashjobs", Some("status")));
         let namespace = call("DELETE", "/api/v1/namespaces/a", "");
-        assert_eq!(
-            (namespace.resource(), namespace.namespace()),
-            ("namespaces", None)
-        );
+        assert_eq!((namespace.resource(), namespace.namespace()), ("namespaces", None));
         let lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
         assert!(call("POST", lease, "").is_lease());
         assert!(call("PUT", &format!("{lease}/operator"), "").is_lease());

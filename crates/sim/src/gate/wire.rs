@@ -161,11 +161,7 @@ impl Wire {
 
     /// Carries a mutating call to its end. The sender is dropped when the answer is to be lost.
     async fn carry(self: Arc<Self>, call: Call, parts: Parts, reply: oneshot::Sender<Answer>) {
-        let verdict = if call.is_lease() {
-            Verdict::Pass
-        } else {
-            (self.judge)(&call)
-        };
+        let verdict = if call.is_lease() { Verdict::Pass } else { (self.judge)(&call) };
         let answer = match verdict {
             Verdict::Pass => self.pass(call, parts, UnderWay::new(&self)).await,
             Verdict::Delay(time) => {
@@ -190,10 +186,7 @@ impl Wire {
         match answer {
             // A caller that is gone does not get its answer.
             Ok(answer) => drop(reply.send(answer)),
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "a call through the gate failed"
-            ),
+            Err(error) => warn!(error = format!("{error:#}"), "a call through the gate failed"),
         }
     }
 

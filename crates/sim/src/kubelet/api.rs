@@ -41,9 +41,7 @@ impl PodApi {
         let params = PostParams::default();
         let bound: Option<Value> = insist("bind a Pod", || async {
             let _turn = self.shared.calls.acquire().await;
-            let binding = self
-                .pods
-                .create_subresource("binding", &self.name, &params, &binding);
+            let binding = self.pods.create_subresource("binding", &self.name, &params, &binding);
             binding.await
         })
         .await;
@@ -68,10 +66,7 @@ impl PodApi {
     pub(super) async fn remove(&self) -> Option<()> {
         let params = DeleteParams {
             grace_period_seconds: Some(0),
-            preconditions: Some(Preconditions {
-                uid: self.uid.clone(),
-                resource_version: None,
-            }),
+            preconditions: Some(Preconditions { uid: self.uid.clone(), resource_version: None }),
             ..DeleteParams::default()
         };
         let removed = insist("remove a Pod", || async {

@@ -17,14 +17,9 @@ pub(super) async fn resolve(
     let mut sources = Sources::new(client, pod);
     let mut env = BTreeMap::new();
     for from in container.env_from.iter().flatten() {
-        let config_map = from
-            .config_map_ref
-            .as_ref()
-            .map(|r| (Kind::ConfigMap, &r.name, r.optional));
-        let secret = from
-            .secret_ref
-            .as_ref()
-            .map(|r| (Kind::Secret, &r.name, r.optional));
+        let config_map =
+            from.config_map_ref.as_ref().map(|r| (Kind::ConfigMap, &r.name, r.optional));
+        let secret = from.secret_ref.as_ref().map(|r| (Kind::Secret, &r.name, r.optional));
         for (kind, name, optional) in config_map.into_iter().chain(secret) {
             if optional == Some(true) {
                 continue;
@@ -33,10 +28,7 @@ pub(super) async fn resolve(
                 return Ok(Err(kind.not_found(name)));
             };
             let prefix = from.prefix.as_deref().unwrap_or_default();
-            env.extend(
-                data.iter()
-                    .map(|(key, value)| (format!("{prefix}{key}"), value.clone())),
-            );
+            env.extend(data.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())));
         }
     }
     for var in container.env.iter().flatten() {
@@ -58,34 +50,21 @@ async fn from_source(
     pod: &Pod,
     from: &EnvVarSource,
 ) -> kube::Result<Result<Option<String>, String>> {
-    let config_map = from
-        .config_map_key_ref
-        .as_ref()
-        .map(|r| (Kind::ConfigMap, &r.name, &r.key, r.optional));
-    let secret = from
-        .secret_key_ref
-        .as_ref()
-        .map(|r| (Kind::Secret, &r.name, &r.key, r.optional));
+    let config_map =
+        from.config_map_key_ref.as_ref().map(|r| (Kind::ConfigMap, &r.name, &r.key, r.optional));
+    let secret = from.secret_key_ref.as_ref().map(|r| (Kind::Secret, &r.name, &r.key, r.optional));
     let Some((kind, name, key, optional)) = config_map.or(secret) else {
-        let path = from
-            .field_ref
-            .as_ref()
-            .map(|field| field.field_path.as_str());
+        let path = from.field_ref.as_ref().map(|field| field.field_path.as_str());
         return Ok(Ok(path.and_then(|path| field(pod, path))));
     };
     if optional == Some(true) {
         return Ok(Ok(None));
     }
     let namespace = &sources.namespace.clone();
-    let Some(data) = sources.get(kind, name).await? else {
-        return Ok(Err(kind.not_found(name)));
-    };
+    let Some(data) = sources.get(kind, name).await? else { return Ok(Err(kind.not_found(name))) };
     Ok(match data.get(key) {
         Some(value) => Ok(Some(value.clone())),
-        None => Err(format!(
-            "couldn't find key {key} in {} {namespace}/{name}",
-            kind.name()
-        )),
+        None => Err(format!("couldn't find key {key} in {} {namespace}/{name}", kind.name())),
     })
 }
 
@@ -130,11 +109,7 @@ struct Sources<'a> {
 
 impl<'a> Sources<'a> {
     fn new(client: &'a Client, pod: &Pod) -> Self {
-        Self {
-            client,
-            namespace: pod.namespace().unwrap_or_default(),
-            read: BTreeMap::new(),
-        }
+        Self { client, namespace: pod.namespace().unwrap_or_default(), read: BTreeMap::new() }
     }
 
     /// The data of an object; `None` if there is no such object.
@@ -152,22 +127,14 @@ impl<'a> Sources<'a> {
         match kind {
             Kind::ConfigMap => {
                 let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
-                Ok(api
-                    .get_opt(name)
-                    .await?
-                    .map(|found| found.data.unwrap_or_default()))
+                Ok(api.get_opt(name).await?.map(|found| found.data.unwrap_or_default()))
             }
             Kind::Secret => {
                 let api: Api<Secret> = Api::namespaced(client, &self.namespace);
                 let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-                let found = api
-                    .get_opt(name)
-                    .await?
-                    .map(|found| found.data.unwrap_or_default());
+                let found = api.get_opt(name).await?.map(|found| found.data.unwrap_or_default());
                 Ok(found.map(|data| {
-                    data.into_iter()
-                        .map(|(key, value)| (key, text(value.0)))
-                        .collect()
+                    data.into_iter().map(|(key, value)| (key, text(value.0))).collect()
                 }))
             }
         }

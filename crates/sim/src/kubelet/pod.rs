@@ -91,9 +91,7 @@ impl Worker {
 
     fn phase(&self) -> &str {
         let status = self.pod.status.as_ref();
-        status
-            .and_then(|status| status.phase.as_deref())
-            .unwrap_or("Pending")
+        status.and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
     }
 
     async fn live(&mut self) -> Result<(), Interrupt> {
@@ -102,18 +100,14 @@ impl Worker {
         self.acknowledge();
         if self.phase() == "Running" {
             // An earlier kubelet has started it.
-            self.container = Some(Container {
-                started: self.since,
-                start: Instant::now(),
-                index: None,
-            });
+            self.container =
+                Some(Container { started: self.since, start: Instant::now(), index: None });
         } else {
             self.prepare(&script).await?;
             let started = self.start().await?;
             // A container that ends at once costs one write, not two.
             if script.run_for > Duration::ZERO || script.end == End::Never {
-                self.report(status::running(&self.pod, self.since, started))
-                    .await?;
+                self.report(status::running(&self.pod, self.since, started)).await?;
             }
         }
         self.finish(script).await
@@ -155,8 +149,7 @@ impl Worker {
             let spec = self.pod.spec.as_ref();
             let image = spec.and_then(|spec| spec.containers.first()?.image.as_deref());
             let message = format!("Back-off pulling image \"{}\"", image.unwrap_or_default());
-            self.report_waiting("ImagePullBackOff", Some(&message))
-                .await?;
+            self.report_waiting("ImagePullBackOff", Some(&message)).await?;
             return Err(self.interrupted().await);
         }
         Ok(())
@@ -178,8 +171,7 @@ impl Worker {
                 }
                 Err(missing) => {
                     if told.as_ref() != Some(&missing) {
-                        self.report_waiting("CreateContainerConfigError", Some(&missing))
-                            .await?;
+                        self.report_waiting("CreateContainerConfigError", Some(&missing)).await?;
                         told = Some(missing);
                     }
                     self.unless_interrupted(sleep(RECHECK)).await?;
@@ -224,11 +216,7 @@ impl Worker {
             index = Some(starts.len());
             starts.push(started);
         });
-        self.container = Some(Container {
-            started: at,
-            start: Instant::now(),
-            index,
-        });
+        self.container = Some(Container { started: at, start: Instant::now(), index });
         Some(at)
     }
 
@@ -288,8 +276,7 @@ impl Worker {
     }
 
     async fn report_waiting(&self, reason: &str, message: Option<&str>) -> Result<(), Interrupt> {
-        self.report(status::waiting(&self.pod, self.since, reason, message))
-            .await
+        self.report(status::waiting(&self.pod, self.since, reason, message)).await
     }
 
     /// Does the work, unless the Pod is interrupted first.

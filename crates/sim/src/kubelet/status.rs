@@ -72,9 +72,7 @@ pub(super) fn waiting(
 /// Running since `started`.
 pub(super) fn running(pod: &Pod, since: Timestamp, started: Timestamp) -> PodStatus {
     let state = ContainerState {
-        running: Some(ContainerStateRunning {
-            started_at: Some(Time(started)),
-        }),
+        running: Some(ContainerStateRunning { started_at: Some(Time(started)) }),
         ..ContainerState::default()
     };
     PodStatus {
@@ -106,11 +104,7 @@ pub(super) fn ended(
         }),
         ..ContainerState::default()
     };
-    let reason = if succeeded {
-        "PodCompleted"
-    } else {
-        "ContainersNotReady"
-    };
+    let reason = if succeeded { "PodCompleted" } else { "ContainersNotReady" };
     PodStatus {
         phase: Some(if succeeded { "Succeeded" } else { "Failed" }.to_owned()),
         start_time: Some(Time(since)),

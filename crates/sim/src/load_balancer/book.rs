@@ -64,9 +64,7 @@ impl Book {
             return;
         }
         self.arrivals += 1;
-        let created = service
-            .creation_timestamp()
-            .map_or(jiff::Timestamp::MIN, |t| t.0);
+        let created = service.creation_timestamp().map_or(jiff::Timestamp::MIN, |t| t.0);
         let place = (created, self.arrivals);
         // A load balancer that starts anew finds the addresses an earlier one gave.
         let given = self.index_of(service);
@@ -97,12 +95,8 @@ impl Book {
         let mut grants = Vec::new();
         let mut served = Vec::new();
         for (place, uid) in &self.queue {
-            let Some(&index) = self.free.first() else {
-                break;
-            };
-            let Some(entry) = self.services.get_mut(uid) else {
-                continue;
-            };
+            let Some(&index) = self.free.first() else { break };
+            let Some(entry) = self.services.get_mut(uid) else { continue };
             if withheld(&entry.name) {
                 continue;
             }
@@ -224,9 +218,7 @@ mod tests {
 
     #[test]
     fn big_pools_have_no_address_twice() {
-        let Pool::Addresses(addresses) = Pool::of(3000) else {
-            unreachable!()
-        };
+        let Pool::Addresses(addresses) = Pool::of(3000) else { unreachable!() };
         assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), 3000);
     }
 }

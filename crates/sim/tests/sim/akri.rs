@@ -11,24 +11,15 @@ async fn a_board_that_comes_back_has_its_old_name_and_a_new_uid() -> Result<()> 
     let namespace = cluster.namespace("akri").await?;
     let akri = Akri::new(cluster.client("akri")?, &namespace, "http-disc-mine");
 
-    let first = akri
-        .discover("192.168.11.140", "esp32c6", "vanilla", "0.0.0")
-        .await?;
+    let first = akri.discover("192.168.11.140", "esp32c6", "vanilla", "0.0.0").await?;
     assert_eq!(first.name_any(), "http-disc-mine-21ab05");
-    assert_eq!(
-        first.spec.broker_properties["HOST_ENDPOINT"],
-        "192.168.11.140"
-    );
-    let updated = akri
-        .discover("192.168.11.140", "esp32c6", "vanilla", "0.1.0")
-        .await?;
+    assert_eq!(first.spec.broker_properties["HOST_ENDPOINT"], "192.168.11.140");
+    let updated = akri.discover("192.168.11.140", "esp32c6", "vanilla", "0.1.0").await?;
     assert_eq!(updated.uid(), first.uid());
     assert_eq!(updated.spec.broker_properties["VERSION"], "0.1.0");
 
     akri.lose(&first).await?;
-    let second = akri
-        .discover("192.168.11.140", "esp32c6", "vanilla", "0.1.0")
-        .await?;
+    let second = akri.discover("192.168.11.140", "esp32c6", "vanilla", "0.1.0").await?;
     assert_eq!(second.name_any(), first.name_any());
     assert_ne!(second.uid(), first.uid());
     // The old one stays lost, and the new one is not taken for it.
@@ -51,13 +42,8 @@ async fn an_instance_of_v0_12_has_no_capacity() -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.apply_yaml(INSTANCE_CRD_V0_12).await?;
     let akri = Akri::new(cluster.client("akri")?, "default", "http-disc-mine");
-    let instance = akri
-        .discover("10.0.0.1", "esp32c6", "vanilla", "0.0.0")
-        .await?;
-    assert_eq!(
-        (instance.spec.capacity, instance.spec.cdi_name),
-        (None, None)
-    );
+    let instance = akri.discover("10.0.0.1", "esp32c6", "vanilla", "0.0.0").await?;
+    assert_eq!((instance.spec.capacity, instance.spec.cdi_name), (None, None));
     assert_eq!(instance.spec.broker_properties["DEVICE"], "esp32c6");
     Ok(())
 }

@@ -10,10 +10,7 @@ use crate::LIMIT;
 
 fn config_map(name: &str) -> ConfigMap {
     ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
         ..ConfigMap::default()
     }
 }
@@ -43,9 +40,7 @@ async fn the_audit_log_counts_writes() -> Result<()> {
     let namespace = cluster.namespace("audit").await?;
     let before = cluster.writes(&namespace)?.len();
     let admin: Api<ConfigMap> = Api::namespaced(cluster.client("admin")?, &namespace);
-    admin
-        .create(&PostParams::default(), &config_map("a"))
-        .await?;
+    admin.create(&PostParams::default(), &config_map("a")).await?;
     let patch = Patch::Merge(json!({ "data": { "key": "value" } }));
     admin.patch("a", &PatchParams::default(), &patch).await?;
     admin.get("a").await?;
@@ -60,12 +55,7 @@ async fn the_audit_log_counts_writes() -> Result<()> {
     let seen: Vec<_> = writes
         .iter()
         .map(|entry| {
-            (
-                entry.user.as_str(),
-                entry.verb.as_str(),
-                entry.resource.as_str(),
-                entry.code,
-            )
+            (entry.user.as_str(), entry.verb.as_str(), entry.resource.as_str(), entry.code)
         })
         .collect();
     let expected = [
@@ -104,15 +94,10 @@ subjects:
 - { kind: ServiceAccount, name: operator }
 ";
     cluster.apply_yaml_in(&namespace, manifest).await?;
-    let token = cluster
-        .service_account_token(&namespace, "operator")
-        .await?;
+    let token = cluster.service_account_token(&namespace, "operator").await?;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client_with_token(&token)?, &namespace);
     eventually("the role to be in force", LIMIT, || async {
-        Ok(maps
-            .create(&PostParams::default(), &config_map("a"))
-            .await
-            .ok())
+        Ok(maps.create(&PostParams::default(), &config_map("a")).await.ok())
     })
     .await?;
     assert!(refused(maps.get("a").await));
@@ -123,8 +108,7 @@ subjects:
     let client = Client::try_from(config)?;
     assert_eq!(client.default_namespace(), namespace);
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
-    maps.create(&PostParams::default(), &config_map("b"))
-        .await?;
+    maps.create(&PostParams::default(), &config_map("b")).await?;
     Ok(())
 }
 
@@ -152,11 +136,7 @@ metadata: { name: one }
 ";
     cluster.apply_yaml(manifest).await?;
     let rule = "{apiVersion: monitoring.coreos.com/v1, kind: PrometheusRule, metadata: {name: a}}";
-    let error = cluster
-        .apply_yaml(rule)
-        .await
-        .err()
-        .context("an unknown kind was applied")?;
+    let error = cluster.apply_yaml(rule).await.err().context("an unknown kind was applied")?;
     assert!(error.to_string().contains("PrometheusRule"), "{error:#}");
     Ok(())
 }

@@ -16,10 +16,7 @@ async fn what_is_owned_goes_with_its_owner() -> Result<()> {
     let namespace = cluster.namespace("owned").await?;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client("admin")?, &namespace);
     let map = |name: &str| ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
         ..ConfigMap::default()
     };
     let owner = maps.create(&PostParams::default(), &map("owner")).await?;

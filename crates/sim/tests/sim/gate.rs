@@ -32,11 +32,7 @@ impl Bench {
         config.default_retry = false;
         let through = Api::default_namespaced(Client::try_from(config)?);
         let around = Api::namespaced(cluster.client("admin")?, &namespace);
-        Ok(Self {
-            gate,
-            through,
-            around,
-        })
+        Ok(Self { gate, through, around })
     }
 
     async fn create(&self, name: &str) -> kube::Result<ConfigMap> {
@@ -46,10 +42,7 @@ impl Bench {
 
 async fn create(maps: &Api<ConfigMap>, name: &str) -> kube::Result<ConfigMap> {
     let map = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
         ..ConfigMap::default()
     };
     maps.create(&PostParams::default(), &map).await
@@ -107,11 +100,7 @@ async fn calls_and_answers_get_lost() -> Result<()> {
     bench.create("passed").await?;
     assert!(called.load(Ordering::SeqCst));
     let there = bench.around.list(&Default::default()).await?;
-    let names: Vec<_> = there
-        .items
-        .iter()
-        .filter_map(|map| map.metadata.name.as_deref())
-        .collect();
+    let names: Vec<_> = there.items.iter().filter_map(|map| map.metadata.name.as_deref()).collect();
     assert_eq!(names, ["answer-lost", "passed", "then"]);
     assert_eq!(bench.gate.calls().len(), 5);
     Ok(())
@@ -130,10 +119,7 @@ async fn watches_stream_until_the_network_is_cut() -> Result<()> {
     assert!(rest.is_err() || rest.is_ok_and(|events| events.is_empty()));
     assert!(bench.create("b").await.is_err());
     bench.gate.mend();
-    eventually("the network", LIMIT, || async {
-        Ok(bench.create("c").await.ok())
-    })
-    .await?;
+    eventually("the network", LIMIT, || async { Ok(bench.create("c").await.ok()) }).await?;
     assert!(bench.around.get_opt("b").await?.is_none());
     Ok(())
 }

@@ -23,17 +23,11 @@ impl Bench {
         let namespace = cluster.namespace("kubelet").await?;
         let client = cluster.client("kubelet")?;
         let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self {
-            client,
-            namespace,
-            pods,
-        })
+        Ok(Self { client, namespace, pods })
     }
 
     fn kubelet(&self, script: Script) -> Kubelet {
-        Kubelet::start(self.client.clone(), &self.namespace, move |_| {
-            script.clone()
-        })
+        Kubelet::start(self.client.clone(), &self.namespace, move |_| script.clone())
     }
 
     async fn create(&self, spec: serde_json::Value) -> Result<()> {
@@ -70,24 +64,17 @@ impl Bench {
 
 fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
-    status
-        .and_then(|status| status.phase.as_deref())
-        .unwrap_or_default()
+    status.and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
 fn state(pod: &Pod) -> ContainerState {
-    let statuses = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_ref());
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
     let state = statuses.and_then(|all| all.first()?.state.clone());
     state.unwrap_or_default()
 }
 
 fn waits_for(pod: &Pod, reason: &str) -> bool {
-    state(pod)
-        .waiting
-        .is_some_and(|waiting| waiting.reason.as_deref() == Some(reason))
+    state(pod).waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some(reason))
 }
 
 #[tokio::test]
@@ -107,50 +94,31 @@ async fn a_pod_waits_for_its_permit_and_then_runs_to_the_end() -> Result<()> {
     });
     bench.create(json!({ "containers": [container] })).await?;
     let message = |pod: &Pod| state(pod).waiting.and_then(|waiting| waiting.message);
-    let pod = bench
-        .until("no ConfigMap", |pod| message(pod).is_some())
-        .await?;
+    let pod = bench.until("no ConfigMap", |pod| message(pod).is_some()).await?;
     assert!(waits_for(&pod, "CreateContainerConfigError"));
-    assert_eq!(
-        message(&pod).as_deref(),
-        Some("configmap \"ledger\" not found")
-    );
+    assert_eq!(message(&pod).as_deref(), Some("configmap \"ledger\" not found"));
     assert_eq!(phase(&pod), "Pending");
 
     let maps: Api<ConfigMap> = Api::namespaced(bench.client.clone(), &bench.namespace);
     let ledger =
         serde_json::from_value(json!({ "metadata": { "name": "ledger" }, "data": { "x": "y" } }))?;
     maps.create(&PostParams::default(), &ledger).await?;
-    let missing = format!(
-        "couldn't find key permit-1 in ConfigMap {}/ledger",
-        bench.namespace
-    );
-    bench
-        .until("no key", |pod| message(pod).as_ref() == Some(&missing))
-        .await?;
+    let missing = format!("couldn't find key permit-1 in ConfigMap {}/ledger", bench.namespace);
+    bench.until("no key", |pod| message(pod).as_ref() == Some(&missing)).await?;
     assert_eq!(kubelet.starts(), []);
 
     let patch = Patch::Merge(json!({ "data": { "permit-1": "granted" } }));
-    maps.patch("ledger", &PatchParams::default(), &patch)
-        .await?;
+    maps.patch("ledger", &PatchParams::default(), &patch).await?;
     let starts = timeout(LIMIT, kubelet.started(1)).await?;
     assert_eq!(starts[0].endpoint, "10.0.0.1");
     assert_eq!(starts[0].attempt, "7");
     assert_eq!(starts[0].env["PERMIT"], "granted");
-    let pod = bench
-        .until("the end", |pod| phase(pod) == "Succeeded")
-        .await?;
+    let pod = bench.until("the end", |pod| phase(pod) == "Succeeded").await?;
     let end = state(&pod).terminated.context("no terminated state")?;
-    assert_eq!(
-        (end.exit_code, end.message.as_deref()),
-        (0, Some("flashed"))
-    );
+    assert_eq!((end.exit_code, end.message.as_deref()), (0, Some("flashed")));
     assert_eq!(end.reason.as_deref(), Some("Completed"));
     assert!(end.started_at.is_some() && end.finished_at.is_some());
-    assert_eq!(
-        pod.spec.and_then(|spec| spec.node_name).as_deref(),
-        Some("sim-node")
-    );
+    assert_eq!(pod.spec.and_then(|spec| spec.node_name).as_deref(), Some("sim-node"));
     assert!(kubelet.starts()[0].ended_at.is_some());
     Ok(())
 }
@@ -162,21 +130,12 @@ async fn an_instant_pod_costs_two_writes() -> Result<()> {
     bench.create(json!({})).await?;
     let pod = bench.until("the end", |pod| phase(pod) == "Failed").await?;
     let end = state(&pod).terminated.context("no terminated state")?;
-    assert_eq!(
-        (end.exit_code, end.message.as_deref()),
-        (1, Some("no such board"))
-    );
+    assert_eq!((end.exit_code, end.message.as_deref()), (1, Some("no such board")));
     let mut writes = Cluster::shared().await?.writes(&bench.namespace)?;
     writes.retain(|entry| entry.resource == "pods" && entry.user == "kubelet");
-    let writes: Vec<_> = writes
-        .iter()
-        .map(|entry| (entry.verb.as_str(), entry.subresource.as_deref()))
-        .collect();
-    let expected = [
-        ("create", None),
-        ("create", Some("binding")),
-        ("patch", Some("status")),
-    ];
+    let writes: Vec<_> =
+        writes.iter().map(|entry| (entry.verb.as_str(), entry.subresource.as_deref())).collect();
+    let expected = [("create", None), ("create", Some("binding")), ("patch", Some("status"))];
     assert_eq!(writes, expected);
     Ok(())
 }
@@ -186,9 +145,7 @@ async fn a_deleted_pod_is_ended_and_removed() -> Result<()> {
     let bench = Bench::new().await?;
     let kubelet = bench.kubelet(Script::ending(End::Never));
     bench.create(json!({})).await?;
-    let pod = bench
-        .until("the start", |pod| phase(pod) == "Running")
-        .await?;
+    let pod = bench.until("the start", |pod| phase(pod) == "Running").await?;
     assert!(state(&pod).running.is_some());
     bench.pods.delete("flash", &Default::default()).await?;
     eventually("the Pod to go", LIMIT, || async {
@@ -205,9 +162,7 @@ async fn a_deadline_ends_a_running_pod() -> Result<()> {
     let bench = Bench::new().await?;
     let _kubelet = bench.kubelet(Script::ending(End::Never));
     bench.create(json!({ "activeDeadlineSeconds": 1 })).await?;
-    let pod = bench
-        .until("the deadline", |pod| phase(pod) == "Failed")
-        .await?;
+    let pod = bench.until("the deadline", |pod| phase(pod) == "Failed").await?;
     let end = state(&pod).terminated.context("no terminated state")?;
     assert_eq!(end.exit_code, 143);
     let status = pod.status.context("no status")?;
@@ -221,14 +176,10 @@ async fn nothing_starts_while_held() -> Result<()> {
     let kubelet = bench.kubelet(Script::default());
     kubelet.hold();
     bench.create(json!({})).await?;
-    bench
-        .until("the hold", |pod| waits_for(pod, "ContainerCreating"))
-        .await?;
+    bench.until("the hold", |pod| waits_for(pod, "ContainerCreating")).await?;
     assert_eq!(kubelet.starts(), []);
     kubelet.release();
-    bench
-        .until("the end", |pod| phase(pod) == "Succeeded")
-        .await?;
+    bench.until("the end", |pod| phase(pod) == "Succeeded").await?;
     Ok(())
 }
 

@@ -17,11 +17,7 @@ async fn create(services: &Api<Service>, name: &str) -> Result<()> {
 }
 
 async fn address(services: &Api<Service>, name: &str) -> Result<Option<String>> {
-    let status = services
-        .get(name)
-        .await?
-        .status
-        .and_then(|status| status.load_balancer);
+    let status = services.get(name).await?.status.and_then(|status| status.load_balancer);
     let first = status.and_then(|status| status.ingress?.into_iter().next());
     Ok(first.and_then(|ingress| ingress.ip.or(ingress.hostname)))
 }
@@ -37,10 +33,8 @@ async fn the_second_of_two_gets_the_only_address_when_the_first_goes() -> Result
     create(&services, "second").await?;
     let given = eventually("an address", LIMIT, || address(&services, "first")).await?;
     assert_eq!(given, "192.0.2.1");
-    eventually("the queue", LIMIT, || async {
-        Ok((balancer.waiting() == 1).then_some(()))
-    })
-    .await?;
+    eventually("the queue", LIMIT, || async { Ok((balancer.waiting() == 1).then_some(())) })
+        .await?;
     assert_eq!(address(&services, "second").await?, None);
     services.delete("first", &Default::default()).await?;
     let given = eventually("an address", LIMIT, || address(&services, "second")).await?;

@@ -11,10 +11,7 @@ use crate::LIMIT;
 /// Cargo builds examples before it runs tests, into a folder beside that of the tests.
 fn example(name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
-    let target = test
-        .parent()
-        .and_then(Path::parent)
-        .context("no target folder")?;
+    let target = test.parent().and_then(Path::parent).context("no target folder")?;
     Ok(target.join("examples").join(name))
 }
 
