@@ -1,4 +1,4 @@
-//! From a view to a plan: the job as a whole. What one device needs is in `device`.
+//! From a view to a plan: the job as a whole. What one device needs is in `round`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use flashjob_api::Reason;
 use jiff::Timestamp;
 
 use crate::deletion;
-use crate::device::Round;
 use crate::facts::{LedgerState, View};
 use crate::instances::Found;
 use crate::ledger::{Change, Ledger, Pinned, Record, SHARD_SIZE};
 use crate::names;
 use crate::plan::{Deletion, Kind, LedgerPlan, Plan};
+use crate::round::Round;
 use crate::spec::Spec;
 use crate::status::{self, Verdict};
 
@@ -81,7 +81,7 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     for (index, record) in ledger.records.iter().enumerate() {
         round.step(index, record);
     }
-    if !view.settled && round.change.is_empty() {
+    if !view.settled && !ledger.records.iter().any(|r| r.open && r.permit) {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
     }

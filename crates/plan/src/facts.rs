@@ -25,10 +25,19 @@ pub struct View<'a> {
     pub children: &'a HashMap<String, Children>,
     /// No attempt is open that another process began; else it has to be settled before anything starts.
     pub settled: bool,
-    /// Boards that other jobs hold now, and which job that is.
-    pub claims: &'a HashMap<String, String>,
+    /// Who holds which board, by its address.
+    pub claims: &'a HashMap<String, Claim>,
     /// When any of our Services last got or gave back an address.
     pub addresses_moved: Option<Timestamp>,
+}
+
+/// A job that holds a board.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Its uid.
+    pub job_uid: String,
+    /// Its namespace and name.
+    pub job: String,
 }
 
 /// The operator's settings that decisions depend on.

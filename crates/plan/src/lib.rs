@@ -8,16 +8,18 @@
 //! time gives the same plan, so every rule about flashing can be read and tested here. Time is an argument; what must
 //! survive a crash is in the [`ledger`]; the job's status is an output and never an input.
 
-mod attempt;
 mod decide;
 mod deletion;
-mod device;
+mod end;
 pub mod facts;
+mod flashing;
 pub mod instances;
 pub mod ledger;
 pub mod names;
 mod plan;
 mod pod;
+mod prepare;
+mod round;
 mod service;
 pub mod spec;
 mod status;

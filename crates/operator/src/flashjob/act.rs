@@ -1,8 +1,8 @@
-//! Carries out plans and takes in the answers. No choices here: a plan says what, this says how.
+//! Carries out plans. No choices here: a plan says what, this says how. Nothing here waits: every write goes to the pool.
 
 use std::time::Duration;
 
-use flashjob_plan::facts::{Pod, Refusal};
+use flashjob_plan::facts::Claim;
 use flashjob_plan::ledger::Change;
 use flashjob_plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner};
 use futures::FutureExt;
@@ -15,15 +15,12 @@ use tokio::time::Instant;
 
 use super::engine::{Answer, Engine, Input};
 use super::index::Doubt;
-use super::ledger::{self, Memory};
-use super::observe::{self, Child, SeenJob};
+use super::ledger;
+use super::observe;
 use super::status;
 use super::watch::flashjobs;
-use super::write::{self, Created, in_time};
+use super::write::{self, in_time};
 use crate::clock;
-
-/// An object that is there although no watch shows it is read again after this.
-const RECHECK: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Hands everything a plan asks for to the pool.
@@ -63,6 +60,9 @@ impl Engine {
             self.list_pods(uid);
         }
         self.set_claims(uid, claims);
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.finished = finished;
+        }
         if let Some(status) = status {
             self.write_status(uid, status, finished);
         }
@@ -73,7 +73,11 @@ impl Engine {
         }
     }
 
-    fn enqueue(&mut self, uid: &str, work: impl Future<Output = Answer> + Send + 'static) {
+    pub(super) fn enqueue(
+        &mut self,
+        uid: &str,
+        work: impl Future<Output = Answer> + Send + 'static,
+    ) {
         let job = uid.to_owned();
         self.pool.add(uid, work.map(|answer| Input::Answer(job, answer)).boxed());
     }
@@ -195,15 +199,23 @@ impl Engine {
         Api::namespaced_with(self.context.client.clone(), namespace, &flashjobs())
     }
 
-    fn set_claims(&mut self, uid: &str, claims: Vec<String>) {
+    /// Writes down which boards a job holds, and wakes others when one is free again.
+    pub(super) fn set_claims(&mut self, uid: &str, endpoints: Vec<String>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        let freed = job.claims.iter().any(|claim| !claims.contains(claim));
-        job.claims = claims;
-        if freed {
-            let others: Vec<String> = self.jobs.keys().filter(|j| *j != uid).cloned().collect();
-            for other in others {
-                self.wake(&other);
+        let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
+        let before = std::mem::replace(&mut job.claims, endpoints.clone());
+        let freed: Vec<String> = before.into_iter().filter(|e| !endpoints.contains(e)).collect();
+        for endpoint in &freed {
+            if self.claims.get(endpoint).is_some_and(|claim| claim.job_uid == uid) {
+                self.claims.remove(endpoint);
             }
+        }
+        for endpoint in endpoints {
+            let claim = Claim { job_uid: uid.to_owned(), job: name.clone() };
+            self.claims.entry(endpoint).or_insert(claim);
+        }
+        if !freed.is_empty() {
+            self.wake_unfinished();
         }
     }
 
@@ -319,7 +331,7 @@ impl Engine {
     }
 
     /// Reads the job's ledger again: a write did not go as it should.
-    fn reread_ledger(&mut self, uid: &str, why: &str) {
+    pub(super) fn reread_ledger(&mut self, uid: &str, why: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");
@@ -333,256 +345,5 @@ impl Engine {
             let read = ledger::read(&client, Some(&namespace), Some(&job_uid)).await;
             Answer::LedgerRead(read.map(|mut all| all.remove(&job_uid).unwrap_or_default()))
         });
-    }
-
-    /// Takes in what a write or a read came to.
-    pub(super) fn answered(&mut self, uid: &str, answer: Answer) {
-        if !self.jobs.contains_key(uid) {
-            return;
-        }
-        let now = clock::now();
-        match answer {
-            Answer::ServiceCreated { target, created } => {
-                self.index.set_busy(uid, &target, Kind::Service, false);
-                match created {
-                    Created::There(service) => {
-                        if let Some(child) = service {
-                            self.index.see_service(child, now);
-                        }
-                    }
-                    Created::Not { message, definite, conflict } => {
-                        self.refuse(uid, &target, Kind::Service, (message, definite, conflict));
-                    }
-                }
-            }
-            Answer::PodCreated { target, attempt, created } => {
-                self.index.set_busy(uid, &target, Kind::Pod(attempt), false);
-                match created {
-                    Created::There(pod) => {
-                        if let Some(child) = pod {
-                            self.index.see_pod(child, now);
-                        }
-                    }
-                    Created::Not { message, definite, conflict } => {
-                        self.refuse(
-                            uid,
-                            &target,
-                            Kind::Pod(attempt),
-                            (message, definite, conflict),
-                        );
-                    }
-                }
-            }
-            Answer::Deleted { target, kind, uid: object, result } => match result {
-                Ok(()) => {
-                    self.index.set_busy(uid, &target, kind, false);
-                    self.index.delete_acknowledged(uid, &target, kind, &object, now);
-                }
-                Err(error) => {
-                    tracing::warn!(%target, ?kind, %error, "a delete failed; looking whether it is there");
-                    self.doubt(uid, &target, kind);
-                }
-            },
-            Answer::PodChecked { doubt, attempt, found } => {
-                if self.index.pod_checked(&doubt, attempt, found) {
-                    self.recheck(doubt);
-                }
-            }
-            Answer::ServiceChecked { doubt, found } => {
-                if self.index.service_checked(&doubt, found) {
-                    self.recheck(doubt);
-                }
-            }
-            Answer::PodsListed(listed) => self.pods_listed(uid, listed),
-            Answer::Marked(result) => {
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    job.marking = false;
-                }
-                self.job_written(uid, result);
-            }
-            Answer::StatusWritten { result, before } => {
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    job.pace.busy = false;
-                }
-                self.status_written(uid, result, &before);
-            }
-            Answer::EventsSent => {}
-            Answer::LedgerCreated(Ok(shards)) => self.replace_ledger(uid, Memory::read(shards)),
-            Answer::LedgerCleared(Ok(())) => self.replace_ledger(uid, Memory::read(Vec::new())),
-            Answer::LedgerCreated(Err(error)) | Answer::LedgerCleared(Err(error)) => {
-                self.reread_ledger(uid, &error);
-            }
-            Answer::LedgerFlushed { shard, took, result, ended } => {
-                self.context.metrics.ledger_flushed(took, result.is_ok());
-                match result {
-                    Ok(acknowledged) => {
-                        if let Some(job) = self.jobs.get_mut(uid) {
-                            job.ledger.acknowledge(shard, acknowledged);
-                            job.hold.succeeded();
-                        }
-                        self.report(uid, ended);
-                    }
-                    Err(error) => self.reread_ledger(uid, &error),
-                }
-            }
-            Answer::LedgerRead(Ok(shards)) => {
-                let fresh = Memory::read(shards);
-                let agrees = self.jobs.get(uid).is_some_and(|job| job.ledger.agrees_with(&fresh));
-                let settled = self.jobs.get(uid).is_some_and(|job| job.settled) && agrees;
-                self.replace_ledger(uid, fresh);
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    let open = job.ledger.sealed().is_some_and(|l| l.has_open_attempts());
-                    job.settled = settled || !open;
-                }
-            }
-            Answer::LedgerRead(Err(error)) => self.reread_ledger(uid, &error.to_string()),
-        }
-    }
-
-    fn refuse(&mut self, uid: &str, target: &str, kind: Kind, why: (String, bool, bool)) {
-        let (message, definite, conflict) = why;
-        tracing::warn!(%target, ?kind, %message, "a create did not go through");
-        let now = clock::now();
-        let refusal = Refusal { message, definite, conflict, since: now, times: 1, retry_at: now };
-        self.index.refuse(uid, target, kind, refusal);
-    }
-
-    /// Something is unknown of an object we know the name of.
-    fn doubt(&mut self, uid: &str, target: &str, kind: Kind) {
-        let children = self.index.children(uid).get(target);
-        let name = children.and_then(|c| match kind {
-            Kind::Service => c.service.seen.as_ref().map(|s| s.name.clone()),
-            Kind::Pod(attempt) => {
-                c.pods.get(&attempt).and_then(|p| p.seen.as_ref()).map(|p| p.name.clone())
-            }
-        });
-        match name {
-            Some(name) => {
-                let (job, target) = (uid.to_owned(), target.to_owned());
-                self.recheck(Doubt { job, target, kind, name });
-            }
-            None => self.index.set_busy(uid, target, kind, false),
-        }
-    }
-
-    /// Looks again a little later.
-    fn recheck(&mut self, doubt: Doubt) {
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(RECHECK).await;
-            let _ = inputs.send(Input::Recheck(doubt)).await;
-        });
-    }
-
-    fn pods_listed(&mut self, uid: &str, listed: kube::Result<Vec<Child<Pod>>>) {
-        let Some(job) = self.jobs.get_mut(uid) else { return };
-        job.listing_pods = false;
-        match listed {
-            Ok(pods) => {
-                job.settled = true;
-                let now = clock::now();
-                for child in pods {
-                    self.index.see_pod(child, now);
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the Pods of a job could not be listed");
-                let at = job.hold.failed();
-                self.wake_at(uid, at);
-            }
-        }
-    }
-
-    fn job_written(&mut self, uid: &str, result: kube::Result<Box<SeenJob>>) {
-        match result {
-            Ok(seen) => {
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    job.hold.succeeded();
-                }
-                self.update_job(*seen);
-            }
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => {
-                tracing::warn!(%error, "the finalizer could not be written and is tried again");
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    let at = job.hold.failed();
-                    self.wake_at(uid, at);
-                }
-            }
-        }
-    }
-
-    fn status_written(
-        &mut self,
-        uid: &str,
-        result: kube::Result<Box<SeenJob>>,
-        before: &serde_json::Value,
-    ) {
-        let seen = match result {
-            Ok(seen) => seen,
-            Err(error) => {
-                // Usually somebody changed the job meanwhile; the watch will show it.
-                tracing::debug!(%error, "a status could not be written and is tried again");
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    let pause = Duration::from_millis(100 << job.pace.failures.min(8));
-                    let at = Instant::now() + pause;
-                    job.pace.failures += 1;
-                    job.pace.not_before = Some(at);
-                    self.wake_at(uid, at);
-                }
-                return;
-            }
-        };
-        if let Some(job) = self.jobs.get_mut(uid) {
-            job.pace.failures = 0;
-            job.pace.not_before = None;
-        }
-        let events = status::events(before, &seen.status);
-        let reference = core::ObjectReference {
-            api_version: Some(format!("{}/v1alpha1", flashjob_api::GROUP)),
-            kind: Some("FlashJob".into()),
-            name: Some(seen.job.name.clone()),
-            namespace: Some(seen.job.namespace.clone()),
-            uid: Some(uid.to_owned()),
-            ..core::ObjectReference::default()
-        };
-        self.update_job(*seen);
-        if events.is_empty() {
-            return;
-        }
-        let recorder = self.context.recorder.clone();
-        self.enqueue(uid, async move {
-            for event in events {
-                if let Err(error) = in_time(recorder.publish(&event, &reference)).await {
-                    tracing::warn!(%error, reason = event.reason, "an event could not be sent");
-                }
-            }
-            Answer::EventsSent
-        });
-    }
-
-    fn replace_ledger(&mut self, uid: &str, ledger: Memory) {
-        if let Some(job) = self.jobs.get_mut(uid) {
-            job.ledger = ledger;
-        }
-    }
-
-    /// The record of an attempt that outlives the job: one log line, and the metrics.
-    fn report(&mut self, uid: &str, ended: Vec<AttemptEnd>) {
-        let Some(job) = self.jobs.get(uid) else { return };
-        let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
-        for end in ended {
-            self.context.metrics.attempt_ended(&end.result, end.seconds);
-            tracing::info!(
-                %job,
-                device = end.device,
-                endpoint = end.endpoint,
-                attempt = end.attempt,
-                result = end.result,
-                seconds = end.seconds,
-                message = end.message,
-                "attempt ended"
-            );
-        }
     }
 }

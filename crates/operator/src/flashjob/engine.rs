@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use flashjob_plan::facts::{Pod, Service, Settings, View};
+use flashjob_plan::facts::{Claim, Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
 use flashjob_plan::{Kind, decide};
 use kube::Client;
@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::index::{Doubt, Index};
 use super::job::JobState;
-use super::ledger::{self, Memory, Shard};
+use super::ledger::{self, Shard};
 use super::observe::{Child, SeenJob};
 use super::pool::Pool;
-use super::watch::{Seen, Sight, Watches};
+use super::watch::{Sight, Watches};
 use super::write::Created;
 use crate::clock;
 use crate::crds::{INSTANCES, Missing};
@@ -102,11 +102,15 @@ pub struct Engine {
     pub(super) jobs: HashMap<String, JobState>,
     pub(super) index: Index,
     pub(super) instances: Instances,
+    /// Who holds which board.
+    pub(super) claims: HashMap<String, Claim>,
+    /// The ledgers that were read, until their jobs are seen.
+    pub(super) ledgers: HashMap<String, Vec<Shard>>,
+    /// The kinds whose first list is complete.
+    pub(super) synced: HashSet<&'static str>,
+    pub(super) listed_jobs: Option<HashSet<String>>,
+    pub(super) listed_instances: Option<HashSet<(String, String)>>,
     due: BTreeSet<(Instant, String)>,
-    ledgers: HashMap<String, Vec<Shard>>,
-    synced: HashSet<&'static str>,
-    listed_jobs: Option<HashSet<String>>,
-    listed_instances: Option<HashSet<(String, String)>>,
 }
 
 /// Runs the controller until `stop` says so. The lease must be held.
@@ -135,6 +139,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         jobs: HashMap::new(),
         index: Index::default(),
         instances: Instances::default(),
+        claims: HashMap::new(),
         due: BTreeSet::new(),
         ledgers,
         synced: HashSet::new(),
@@ -202,133 +207,15 @@ async fn read_ledgers(
 impl Engine {
     fn take(&mut self, input: Input) {
         match input {
-            Input::Sight(Sight::Job(seen)) => self.see_job(seen),
-            Input::Sight(Sight::Instance(seen)) => self.see_instance(seen),
-            Input::Sight(Sight::Pod(seen)) => {
-                let now = clock::now();
-                match seen {
-                    Seen::Listing => self.index.listing("pods"),
-                    Seen::There(child) => {
-                        self.wake(&child.job.clone());
-                        self.index.see_pod(*child, now);
-                    }
-                    Seen::Left(child) => {
-                        self.wake(&child.job.clone());
-                        let doubt = self.index.pod_left(&child, now);
-                        self.check(doubt);
-                    }
-                    Seen::Synced => {
-                        let doubts = self.index.pods_listed();
-                        self.check(doubts);
-                        self.synced("pods");
-                    }
-                }
-            }
-            Input::Sight(Sight::Service(seen)) => {
-                let now = clock::now();
-                match seen {
-                    Seen::Listing => self.index.listing("services"),
-                    Seen::There(child) => {
-                        self.wake(&child.job.clone());
-                        self.index.see_service(*child, now);
-                    }
-                    Seen::Left(child) => {
-                        self.wake(&child.job.clone());
-                        let doubt = self.index.service_left(&child, now);
-                        self.check(doubt);
-                    }
-                    Seen::Synced => {
-                        let doubts = self.index.services_listed();
-                        self.check(doubts);
-                        self.synced("services");
-                    }
-                }
-            }
+            Input::Sight(sight) => self.see(sight),
             Input::Answer(job, answer) => {
                 self.pool.done();
                 self.answered(&job, answer);
                 self.wake(&job);
             }
-            Input::CrdsKnown => self.wake_all(),
+            Input::CrdsKnown => self.wake_unfinished(),
             Input::Recheck(doubt) => self.check(Some(doubt)),
         }
-    }
-
-    fn see_job(&mut self, seen: Seen<Box<SeenJob>>) {
-        match seen {
-            Seen::Listing => self.listed_jobs = Some(HashSet::new()),
-            Seen::There(seen) => {
-                if let Some(listed) = &mut self.listed_jobs {
-                    listed.insert(seen.job.uid.clone());
-                }
-                self.update_job(*seen);
-            }
-            Seen::Left(seen) => self.forget_job(&seen.job.uid),
-            Seen::Synced => {
-                let listed = self.listed_jobs.take().unwrap_or_default();
-                let gone: Vec<String> =
-                    self.jobs.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
-                for uid in gone {
-                    self.forget_job(&uid);
-                }
-                self.synced("flashjobs");
-            }
-        }
-    }
-
-    /// Takes in a job as a watch or an answer showed it, unless something newer is known.
-    pub(super) fn update_job(&mut self, seen: SeenJob) {
-        let uid = seen.job.uid.clone();
-        match self.jobs.get_mut(&uid) {
-            Some(known) if known.seen.version_number > seen.version_number => return,
-            Some(known) => known.seen = seen,
-            None => {
-                let ledger = Memory::read(self.ledgers.remove(&uid).unwrap_or_default());
-                self.jobs.insert(uid.clone(), JobState::new(seen, ledger));
-            }
-        }
-        self.wake(&uid);
-    }
-
-    fn forget_job(&mut self, uid: &str) {
-        let Some(job) = self.jobs.remove(uid) else { return };
-        self.index.forget_job(uid);
-        self.context.metrics.devices_moved(&job.counts, &Default::default());
-        self.context.metrics.waiting(uid, None);
-        // Boards it held are free now.
-        self.wake_all();
-    }
-
-    fn see_instance(&mut self, seen: Seen<flashjob_plan::instances::Instance>) {
-        match seen {
-            Seen::Listing => self.listed_instances = Some(HashSet::new()),
-            Seen::There(instance) => {
-                if let Some(listed) = &mut self.listed_instances {
-                    listed.insert((instance.namespace.clone(), instance.name.clone()));
-                }
-                self.instances.insert(instance);
-            }
-            Seen::Left(instance) => self.instances.remove(&instance.namespace, &instance.name),
-            Seen::Synced => {
-                let listed = self.listed_instances.take().unwrap_or_default();
-                let known: Vec<(String, String)> =
-                    self.instances.iter().map(|i| (i.namespace.clone(), i.name.clone())).collect();
-                for (namespace, name) in known.iter().filter(|key| !listed.contains(*key)) {
-                    self.instances.remove(namespace, name);
-                }
-                self.synced("instances");
-            }
-        }
-        if self.synced.contains("instances") {
-            self.wake_all();
-        }
-    }
-
-    fn synced(&mut self, kind: &'static str) {
-        if self.synced.insert(kind) {
-            tracing::info!(kind, "the first list is complete");
-        }
-        self.wake_all();
     }
 
     /// Whether enough is known to decide. Akri may come later; jobs then say that they wait for it.
@@ -348,11 +235,21 @@ impl Engine {
         }
     }
 
-    /// Something changed that any unfinished job may wait for.
-    fn wake_all(&mut self) {
+    /// Something changed that every job has to be looked at for.
+    pub(super) fn wake_all(&mut self) {
+        self.wake_if(|_| true);
+    }
+
+    /// Something changed that a job may wait for: a device, a free board.
+    pub(super) fn wake_unfinished(&mut self) {
+        self.wake_if(|job| !job.finished);
+    }
+
+    fn wake_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
         let now = Instant::now();
-        let all: Vec<String> = self.jobs.keys().cloned().collect();
-        for uid in all {
+        let jobs = self.jobs.iter().filter(|(_, job)| concerned(job));
+        let uids: Vec<String> = jobs.map(|(uid, _)| uid.clone()).collect();
+        for uid in uids {
             self.wake_at(&uid, now);
         }
     }
@@ -378,15 +275,6 @@ impl Engine {
     fn look(&mut self, uid: &str) {
         let began = Instant::now();
         let Some(job) = self.jobs.get(uid) else { return };
-        let claims: HashMap<String, String> = self
-            .jobs
-            .iter()
-            .filter(|(other, _)| *other != uid)
-            .flat_map(|(_, other)| {
-                let name = format!("{}/{}", other.seen.job.namespace, other.seen.job.name);
-                other.claims.iter().map(move |endpoint| (endpoint.clone(), name.clone()))
-            })
-            .collect();
         let view = View {
             job: &job.seen.job,
             settings: &self.context.settings,
@@ -394,7 +282,7 @@ impl Engine {
             instances: self.synced.contains("instances").then_some(&self.instances),
             children: self.index.children(uid),
             settled: job.settled,
-            claims: &claims,
+            claims: &self.claims,
             addresses_moved: self.index.addresses_moved,
         };
         let plan = decide(&view, clock::now());

@@ -30,6 +30,8 @@ pub struct JobState {
     pub pace: Pace,
     /// The devices by state, as the metrics have them.
     pub counts: Counts,
+    /// Nothing more will happen by itself.
+    pub finished: bool,
     /// The boards it holds.
     pub claims: Vec<String>,
     last_look: Option<Instant>,
@@ -68,10 +70,6 @@ impl JobState {
     /// A job seen for the first time, with the ledger that was read for it.
     pub fn new(seen: SeenJob, ledger: Memory) -> JobState {
         let settled = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
-        // What is open holds its board from the first moment, before the job itself is looked at.
-        let records = ledger.sealed().map(|l| l.records.as_slice()).unwrap_or_default();
-        let open = records.iter().filter(|r| r.open);
-        let claims = open.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()).collect();
         JobState {
             seen,
             ledger,
@@ -81,7 +79,8 @@ impl JobState {
             hold: Hold::default(),
             pace: Pace::default(),
             counts: Counts::default(),
-            claims,
+            finished: false,
+            claims: Vec::new(),
             last_look: None,
             look_at: None,
         }

@@ -103,6 +103,13 @@ impl Memory {
         }
     }
 
+    /// The boards whose attempts are open.
+    pub fn open_endpoints(&self) -> Vec<String> {
+        let records = self.sealed().map(|l| l.records.as_slice()).unwrap_or_default();
+        let pinned = records.iter().filter(|r| r.open).filter_map(|r| r.pinned.as_ref());
+        pinned.map(|p| p.endpoint.clone()).collect()
+    }
+
     /// A write was acknowledged.
     pub fn acknowledge(&mut self, index: usize, acknowledged: Shard) -> Option<()> {
         let change = self.flushing.remove(&index)?;

@@ -11,12 +11,14 @@
 //! write came to), looks again at the jobs they touch, and hands writes to a bounded pool.
 
 mod act;
+mod answer;
 mod engine;
 mod index;
 mod job;
 mod ledger;
 mod observe;
 mod pool;
+mod sights;
 mod status;
 mod watch;
 mod write;

@@ -237,6 +237,8 @@ impl Drop for Operator {
 
 /// Sends a signal to a process of ours.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
+    // 0 would be the whole process group, this test included.
+    anyhow::ensure!(pid != 0, "the process is not known yet");
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
     if !sent.success() {
         bail!("kill -s {name} {pid} failed");

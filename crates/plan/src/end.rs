@@ -45,7 +45,7 @@ struct Report {
 }
 
 /// Reads the end of an attempt off a Pod that is over.
-pub fn end(pod: &Pod) -> End {
+pub fn of(pod: &Pod) -> End {
     let Container::Ended { exit_code, reason, message, .. } = &pod.container else {
         return silent_end(pod);
     };
@@ -134,7 +134,7 @@ mod tests {
             (ended(3, ""), "FlashFailed", "the flash container ended with exit code 3 (Error)"),
         ];
         for (pod, result, message) in cases {
-            let end = end(&pod);
+            let end = of(&pod);
             assert_eq!((end.result(), end.message.as_str()), (result, message));
         }
     }
@@ -143,6 +143,6 @@ mod tests {
     fn a_killed_container_past_the_deadline_is_a_timeout() {
         let mut pod = ended(137, "");
         pod.reason = Some("DeadlineExceeded".into());
-        assert_eq!(end(&pod).reason, Some(Reason::Timeout));
+        assert_eq!(of(&pod).reason, Some(Reason::Timeout));
     }
 }

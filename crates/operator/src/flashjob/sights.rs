@@ -1,0 +1,132 @@
+//! Takes in what the watches see.
+
+use std::collections::HashSet;
+
+use flashjob_plan::instances::Instance;
+
+use super::engine::Engine;
+use super::job::JobState;
+use super::ledger::Memory;
+use super::observe::SeenJob;
+use super::watch::{Seen, Sight};
+use crate::clock;
+
+impl Engine {
+    /// A watch has said something.
+    pub(super) fn see(&mut self, sight: Sight) {
+        match sight {
+            Sight::Job(seen) => self.see_job(seen),
+            Sight::Instance(seen) => self.see_instance(seen),
+            Sight::Pod(Seen::Listing) => self.index.listing("pods"),
+            Sight::Pod(Seen::There(child)) => {
+                self.wake(&child.job);
+                self.index.see_pod(*child, clock::now());
+            }
+            Sight::Pod(Seen::Left(child)) => {
+                self.wake(&child.job);
+                let doubt = self.index.pod_left(&child, clock::now());
+                self.check(doubt);
+            }
+            Sight::Pod(Seen::Synced) => {
+                let doubts = self.index.pods_listed();
+                self.check(doubts);
+                self.synced("pods");
+            }
+            Sight::Service(Seen::Listing) => self.index.listing("services"),
+            Sight::Service(Seen::There(child)) => {
+                self.wake(&child.job);
+                self.index.see_service(*child, clock::now());
+            }
+            Sight::Service(Seen::Left(child)) => {
+                self.wake(&child.job);
+                let doubt = self.index.service_left(&child, clock::now());
+                self.check(doubt);
+            }
+            Sight::Service(Seen::Synced) => {
+                let doubts = self.index.services_listed();
+                self.check(doubts);
+                self.synced("services");
+            }
+        }
+    }
+
+    fn see_job(&mut self, seen: Seen<Box<SeenJob>>) {
+        match seen {
+            Seen::Listing => self.listed_jobs = Some(HashSet::new()),
+            Seen::There(seen) => {
+                if let Some(listed) = &mut self.listed_jobs {
+                    listed.insert(seen.job.uid.clone());
+                }
+                self.update_job(*seen);
+            }
+            Seen::Left(seen) => self.forget_job(&seen.job.uid),
+            Seen::Synced => {
+                let listed = self.listed_jobs.take().unwrap_or_default();
+                let gone: Vec<String> =
+                    self.jobs.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                for uid in gone {
+                    self.forget_job(&uid);
+                }
+                self.synced("flashjobs");
+            }
+        }
+    }
+
+    /// Takes in a job as a watch or an answer showed it, unless something newer is known.
+    pub(super) fn update_job(&mut self, seen: SeenJob) {
+        let uid = seen.job.uid.clone();
+        match self.jobs.get_mut(&uid) {
+            Some(known) if known.seen.version_number > seen.version_number => return,
+            Some(known) => known.seen = seen,
+            None => {
+                let ledger = Memory::read(self.ledgers.remove(&uid).unwrap_or_default());
+                // What is open holds its board from the first moment, before the job itself is looked at.
+                let claims = ledger.open_endpoints();
+                self.jobs.insert(uid.clone(), JobState::new(seen, ledger));
+                self.set_claims(&uid, claims);
+            }
+        }
+        self.wake(&uid);
+    }
+
+    fn forget_job(&mut self, uid: &str) {
+        // Boards it held are free now.
+        self.set_claims(uid, Vec::new());
+        let Some(job) = self.jobs.remove(uid) else { return };
+        self.index.forget_job(uid);
+        self.context.metrics.devices_moved(&job.counts, &Default::default());
+        self.context.metrics.waiting(uid, None);
+    }
+
+    fn see_instance(&mut self, seen: Seen<Instance>) {
+        match seen {
+            Seen::Listing => self.listed_instances = Some(HashSet::new()),
+            Seen::There(instance) => {
+                if let Some(listed) = &mut self.listed_instances {
+                    listed.insert((instance.namespace.clone(), instance.name.clone()));
+                }
+                self.instances.insert(instance);
+            }
+            Seen::Left(instance) => self.instances.remove(&instance.namespace, &instance.name),
+            Seen::Synced => {
+                let listed = self.listed_instances.take().unwrap_or_default();
+                let known: Vec<(String, String)> =
+                    self.instances.iter().map(|i| (i.namespace.clone(), i.name.clone())).collect();
+                for (namespace, name) in known.iter().filter(|key| !listed.contains(*key)) {
+                    self.instances.remove(namespace, name);
+                }
+                self.synced("instances");
+            }
+        }
+        if self.synced.contains("instances") {
+            self.wake_unfinished();
+        }
+    }
+
+    fn synced(&mut self, kind: &'static str) {
+        if self.synced.insert(kind) {
+            tracing::info!(kind, "the first list is complete");
+        }
+        self.wake_all();
+    }
+}

@@ -1,0 +1,146 @@
+//! From the permit to the end of the attempt: the Pod is made, watched over, and its end recorded.
+//!
+//! Once a Pod exists the device's Instance is not consulted: the board reboots while it is flashed and may be lost for a
+//! while.
+
+use flashjob_api::Reason;
+use jiff::SignedDuration;
+
+use crate::end::{self, End};
+use crate::facts::{Container, Pod, SILENT_END_GRACE, Slot};
+use crate::ledger::Record;
+use crate::plan::{Deletion, Kind, NewObject};
+use crate::pod;
+use crate::prepare::wrong_board;
+use crate::round::{Round, SETTLING, State};
+
+/// How long past its deadline a Pod is left to end by itself.
+const OVERDUE: SignedDuration = SignedDuration::from_secs(60);
+/// How long a Pod may take to go before its node is believed lost.
+const NODE_LOST_AFTER: SignedDuration = SignedDuration::from_secs(300);
+
+impl Round<'_> {
+    /// A device whose attempt is under way.
+    pub(crate) fn attempt(&mut self, index: usize, record: &Record) {
+        if !self.view.settled {
+            // Begun by another process. Withdraw the permit; then a fresh list shows whether it has started.
+            if record.permit {
+                self.change.records.insert(index, Record { permit: false, ..record.clone() });
+            }
+            return self.waits(record, State::Starting, SETTLING, None);
+        }
+        let nothing = Slot::default();
+        let slot = self
+            .view
+            .children
+            .get(&record.target)
+            .and_then(|c| c.pods.get(&record.attempt))
+            .unwrap_or(&nothing);
+        match (&slot.seen, &slot.refused) {
+            _ if slot.busy => {
+                self.waits(record, State::Starting, "the flash Pod is being made", None)
+            }
+            (Some(pod), _) if slot.gone => {
+                if record.permit || pod.started() {
+                    let message =
+                        format!("the flash Pod {} vanished before its end was seen", pod.name);
+                    self.end(index, record, None, End::failed(Reason::PodLost, message));
+                } else {
+                    self.withdraw(index, record);
+                }
+            }
+            (Some(pod), _) => self.watch_over(index, record, pod),
+            (None, _) if !record.permit => self.withdraw(index, record),
+            (None, Some(refusal)) => self.refused(index, record, refusal),
+            (None, None) => self.start(index, record),
+        }
+    }
+
+    /// The Pod is there: is it over, stuck, or at work?
+    fn watch_over(&mut self, index: usize, record: &Record, pod: &Pod) {
+        let limit = SignedDuration::from_secs(self.spec.map_or(600, |s| s.device_seconds));
+        if pod.over(self.now) {
+            return self.end(index, record, Some(pod), end::of(pod));
+        }
+        if let Some(since) = pod.terminal_since {
+            self.plan.look_again_at(since + SILENT_END_GRACE);
+        }
+        if let Some(since) = pod.deleting {
+            let lost_at = since + NODE_LOST_AFTER;
+            if self.now >= lost_at {
+                let message =
+                    format!("the flash Pod {} does not go away; is its node gone?", pod.name);
+                return self.end(index, record, Some(pod), End::failed(Reason::NodeLost, message));
+            }
+            self.plan.look_again_at(lost_at);
+            return self.waits(
+                record,
+                State::Flashing,
+                "the flash Pod is being ended",
+                Some(since),
+            );
+        }
+        if let Container::Running(since) = pod.container {
+            let since = since.unwrap_or(pod.created);
+            let overdue_at = since + limit + OVERDUE;
+            if self.now >= overdue_at {
+                let message = format!("the flash Pod {} ran past its deadline", pod.name);
+                return self.end(index, record, Some(pod), End::failed(Reason::Timeout, message));
+            }
+            self.plan.look_again_at(overdue_at);
+            return self.waits(record, State::Flashing, "the flash Pod is at work", Some(since));
+        }
+        if !record.permit && !pod.started() {
+            // Its permit was withdrawn, so it cannot start: end it and count nothing.
+            self.plan.deletes.push(Deletion {
+                target: record.target.clone(),
+                kind: Kind::Pod(record.attempt),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            });
+            return self.waits(record, State::Starting, SETTLING, None);
+        }
+        let give_up_at = pod.created + limit;
+        let why = end::why_not_started(pod);
+        if self.now >= give_up_at {
+            return self.end(index, record, Some(pod), End::failed(Reason::NotStarted, why));
+        }
+        self.plan.look_again_at(give_up_at);
+        self.waits(record, State::Starting, &why, Some(pod.created));
+    }
+
+    /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
+    pub(crate) fn start(&mut self, index: usize, record: &Record) {
+        let Some(spec) = self.spec.filter(|s| !s.suspend) else {
+            return self.waits(record, State::Pending, "the job is held", None);
+        };
+        let instance = match self.find(record) {
+            Ok(instance) => instance,
+            Err(missing) => return self.missing(index, record, missing),
+        };
+        if let Some(end) = wrong_board(spec, instance) {
+            return self.end(index, record, None, end);
+        }
+        let service = self.view.children.get(&record.target).and_then(|c| c.service.here());
+        let Some(address) = service.and_then(|s| s.address.as_ref()) else {
+            // The Service went away under us; begin again with a new one.
+            return self.withdraw(index, record);
+        };
+        if self.slots == 0 {
+            return self.waits(record, State::Pending, "waiting for a free slot", None);
+        }
+        self.slots -= 1;
+        let address = spec.external_ip.as_ref().unwrap_or(address);
+        let object = Box::new(pod::pod(self.view.job, spec, (index, record), instance, address));
+        let (target, attempt) = (record.target.clone(), record.attempt);
+        self.plan.creates.push(NewObject::Pod { target, attempt, object });
+        self.waits(record, State::Starting, "the flash Pod is being made", None);
+    }
+
+    /// The attempt never reached the board: close it, count nothing. Its number is used up.
+    fn withdraw(&mut self, index: usize, record: &Record) {
+        let closed = Record { open: false, permit: false, ..record.clone() };
+        self.waits(record, State::Starting, "beginning anew", None);
+        self.change.records.insert(index, closed);
+    }
+}

@@ -1,0 +1,232 @@
+//! From Pending to the permit: the device is found, checked, given an address, and then allowed to be flashed.
+
+use flashjob_api::Reason;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::end::End;
+use crate::facts::{Children, Refusal};
+use crate::instances::{Found, Instance};
+use crate::ledger::{Pinned, Record};
+use crate::plan::NewObject;
+use crate::round::{Round, STARVED_AFTER, State, pod_in_use};
+use crate::service;
+use crate::spec::Spec;
+
+pub(crate) enum Missing {
+    Unknown,
+    Offline,
+    NoEndpoint,
+    Several(String),
+}
+
+impl<'a> Round<'a> {
+    /// A device without an attempt: find it, give it an address, then a permit.
+    pub(crate) fn prepare(&mut self, index: usize, record: &Record) {
+        let none = Children::default();
+        let children = self.view.children.get(&record.target).unwrap_or(&none);
+        if children.pods.values().any(|slot| pod_in_use(slot, self.now)) {
+            return self.waits(record, State::BackOff, "waiting for the earlier Pod to go", None);
+        }
+        if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
+            self.plan.look_again_at(at);
+            let why = record.message.clone().unwrap_or_default();
+            let words = format!("tried again later: {why}");
+            return self.waits(record, State::BackOff, &words, record.ended);
+        }
+        let instance = match self.find(record) {
+            Ok(instance) => instance,
+            Err(missing) => return self.missing(index, record, missing),
+        };
+        let Some(spec) = self.spec.filter(|s| !s.suspend) else {
+            return self.waits(record, State::Pending, "the job is held", None);
+        };
+        if let Some(end) = wrong_board(spec, instance) {
+            return self.end(index, record, None, end);
+        }
+        let endpoint = instance.endpoint.clone();
+        let Some(pinned) = &record.pinned else {
+            let pinned = Pinned {
+                namespace: instance.namespace.clone(),
+                name: instance.name.clone(),
+                endpoint,
+            };
+            let record = Record { pinned: Some(pinned), ..record.clone() };
+            self.waits(&record, State::Pending, "found; writing that down", None);
+            self.change.records.insert(index, record);
+            return;
+        };
+        let holder = self.view.claims.get(&pinned.endpoint);
+        if let Some(other) = holder.filter(|claim| claim.job_uid != self.view.job.uid) {
+            let words = format!("{} holds this device", other.job);
+            return self.waits(record, State::Blocked, &words, None);
+        }
+        let slot = &children.service;
+        let mine = slot.busy || slot.here().is_some();
+        if !mine && self.claimed.contains(&pinned.endpoint) {
+            let words = "another entry of this job is the same device";
+            return self.waits(record, State::Blocked, words, None);
+        }
+        match slot.here() {
+            _ if slot.busy => {
+                self.waits(record, State::Addressing, "waiting for its Service", None)
+            }
+            Some(service) if service.deleting => {
+                self.waits(
+                    record,
+                    State::Addressing,
+                    "waiting for the earlier Service to go",
+                    None,
+                );
+            }
+            Some(service) if service.address.is_some() => {
+                let attempt = record.attempt + 1;
+                let open = Record { attempt, open: true, permit: true, ..record.clone() };
+                self.waits(&open, State::Starting, "writing its permit", None);
+                self.change.records.insert(index, open);
+            }
+            Some(service) => {
+                let since = self
+                    .view
+                    .addresses_moved
+                    .map_or(service.created, |moved| moved.max(service.created));
+                let give_up_at = since + SignedDuration::from_secs(spec.address_seconds);
+                if self.now >= give_up_at {
+                    let message = format!(
+                        "Service {} got no address in {} s; is there a load balancer with a free address?",
+                        service.name, spec.address_seconds
+                    );
+                    return self.end(
+                        index,
+                        record,
+                        None,
+                        End::failed(Reason::AddressTimeout, message),
+                    );
+                }
+                self.plan.look_again_at(give_up_at);
+                let starved_at = service.created + STARVED_AFTER;
+                if starved_at > self.now {
+                    self.plan.look_again_at(starved_at);
+                }
+                let since = Some(service.created);
+                self.waits(record, State::Addressing, "waiting for an address", since);
+            }
+            None => self.make_service(index, record, spec, instance, slot.refused.as_ref()),
+        }
+    }
+
+    fn make_service(
+        &mut self,
+        index: usize,
+        record: &Record,
+        spec: &Spec,
+        instance: &Instance,
+        refusal: Option<&Refusal>,
+    ) {
+        if let Some(refusal) = refusal.filter(|r| self.keeps_waiting(r)) {
+            return self.refused(index, record, refusal);
+        }
+        if self.starved || self.services_ahead == 0 {
+            return self.waits(record, State::Pending, "not its turn yet", None);
+        }
+        self.services_ahead -= 1;
+        self.claimed.insert(instance.endpoint.clone());
+        let object = service::service(self.view.job, spec, &record.target, &instance.uid);
+        let target = record.target.clone();
+        self.plan.creates.push(NewObject::Service { target, object: Box::new(object) });
+        self.waits(record, State::Addressing, "waiting for its Service", None);
+    }
+
+    /// Whether a refused create has to wait longer, or has waited too long.
+    fn keeps_waiting(&self, refusal: &Refusal) -> bool {
+        self.now < refusal.retry_at || self.gives_up_at(refusal).is_some_and(|at| self.now >= at)
+    }
+
+    fn gives_up_at(&self, refusal: &Refusal) -> Option<Timestamp> {
+        let limit = SignedDuration::from_secs(self.spec.map_or(600, |s| s.device_seconds));
+        refusal.definite.then(|| refusal.since + limit)
+    }
+
+    /// The API server did not take an object: again later, and in the end not at all. This is no attempt.
+    pub(crate) fn refused(&mut self, index: usize, record: &Record, refusal: &Refusal) {
+        if let Some(at) = self.gives_up_at(refusal) {
+            if self.now >= at {
+                let reason =
+                    if refusal.conflict { Reason::NameConflict } else { Reason::CreateRefused };
+                return self.end(index, record, None, End::failed(reason, refusal.message.clone()));
+            }
+            self.plan.look_again_at(at);
+        }
+        if self.now < refusal.retry_at {
+            self.plan.look_again_at(refusal.retry_at);
+            return self.waits(record, State::BackOff, &refusal.message, Some(refusal.since));
+        }
+        self.start(index, record);
+    }
+
+    /// Finds the device's Instance, or says what is missing.
+    pub(crate) fn find(&self, record: &Record) -> Result<&'a Instance, Missing> {
+        let Some(instances) = self.view.instances else { return Err(Missing::Unknown) };
+        if let Some(pinned) = &record.pinned {
+            return instances
+                .find_again(&pinned.namespace, &pinned.name, &pinned.endpoint)
+                .ok_or(Missing::Offline);
+        }
+        let own = &self.view.job.namespace;
+        let reachable = |n: &str| self.view.settings.device_namespaces.allows(own, n);
+        match instances.find(&record.device, own, reachable) {
+            Found::One(instance) if instance.deleting => Err(Missing::Offline),
+            Found::One(instance) if instance.endpoint.is_empty() => Err(Missing::NoEndpoint),
+            Found::One(instance) => Ok(instance),
+            Found::Nothing => Err(Missing::Offline),
+            Found::Several(paths) => Err(Missing::Several(paths.join(", "))),
+        }
+    }
+
+    pub(crate) fn missing(&mut self, index: usize, record: &Record, missing: Missing) {
+        let words = match missing {
+            Missing::Several(paths) => {
+                let message = format!("{} fits {paths}; write namespace/name", record.device);
+                return self.end(
+                    index,
+                    record,
+                    None,
+                    End::failed(Reason::AmbiguousDevice, message),
+                );
+            }
+            Missing::Unknown => {
+                return self.waits(
+                    record,
+                    State::Offline,
+                    "Akri's Instances cannot be read yet",
+                    None,
+                );
+            }
+            Missing::Offline => "no Akri Instance for this device now",
+            Missing::NoEndpoint => "its Akri Instance has no HOST_ENDPOINT",
+        };
+        let limit = self.spec.map_or(300, |s| s.offline_seconds);
+        let give_up_at = record.turn + SignedDuration::from_secs(limit);
+        let held = self.spec.is_none_or(|s| s.suspend);
+        if self.now >= give_up_at && !held {
+            let message = format!("{words}, and none for {limit} s");
+            return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));
+        }
+        if !held {
+            self.plan.look_again_at(give_up_at);
+        }
+        self.waits(record, State::Offline, words, Some(record.turn));
+    }
+}
+
+/// The board guard: firmware for one type of board never reaches another.
+pub(crate) fn wrong_board(spec: &Spec, instance: &Instance) -> Option<End> {
+    let wanted = spec.device.as_ref()?;
+    let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
+    if plain(wanted) == plain(&instance.device) {
+        return None;
+    }
+    let what =
+        if instance.device.is_empty() { "a board of unknown type" } else { &instance.device };
+    let message = format!("the firmware is for {wanted}, this device is {what}");
+    Some(End::failed(Reason::WrongDevice, message))
+}

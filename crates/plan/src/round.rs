@@ -1,0 +1,278 @@
+//! One pass over the devices of a job.
+//!
+//! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until it has a permit) and
+//! in `flashing` (from there to its end); here is what they share: the slots and boards already given away, the change of
+//! the ledger, and where each device stands. Every wait has a deadline, and every device that is not final is counted
+//! with what it waits for.
+
+use std::collections::HashSet;
+
+use flashjob_api::{InFlight, Reason};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::end::End;
+use crate::facts::{Children, Pod, Slot, View};
+use crate::ledger::{self, Change, Ledger, Outcome, Record};
+use crate::plan::{AttemptEnd, LedgerPlan, Plan};
+use crate::spec::Spec;
+use crate::status::{self, Summary};
+
+/// How long a Service may wait for its address before no more Services are made.
+pub(crate) const STARVED_AFTER: SignedDuration = SignedDuration::from_secs(5);
+/// What is said while nothing may start yet.
+pub(crate) const SETTLING: &str = "settling what an earlier run began";
+/// The longest pause before a retry.
+const LONGEST_BACKOFF_SECONDS: i64 = 300;
+
+/// One pass over the records of a job.
+pub struct Round<'a> {
+    pub(crate) view: &'a View<'a>,
+    pub(crate) now: Timestamp,
+    /// The spec, if it can be carried out.
+    pub(crate) spec: Option<&'a Spec>,
+    /// What the ledger should say.
+    pub(crate) change: Change,
+    /// What else is to be done.
+    pub(crate) plan: Plan,
+    /// How many more Pods may be made.
+    pub(crate) slots: usize,
+    /// How many more Services may be made.
+    pub(crate) services_ahead: usize,
+    /// A Service waits too long for its address: no more of them.
+    pub(crate) starved: bool,
+    /// Boards that entries of this job hold.
+    pub(crate) claimed: HashSet<String>,
+    ledger: &'a Ledger,
+    summary: Summary,
+}
+
+/// Where a device is that has no result yet.
+pub(crate) enum State {
+    Pending,
+    Offline,
+    Blocked,
+    Addressing,
+    Starting,
+    Flashing,
+    Recording,
+    BackOff,
+}
+
+impl<'a> Round<'a> {
+    /// Counts what is under way already.
+    pub fn new(view: &'a View<'a>, ledger: &'a Ledger, now: Timestamp) -> Round<'a> {
+        let spec = view.job.spec.as_ref().ok();
+        let max_parallel = spec.map_or(0, |spec| spec.max_parallel);
+        let mut at_work = 0;
+        let mut ahead = 0;
+        let mut starved = false;
+        let mut claimed = HashSet::new();
+        for record in &ledger.records {
+            let children = view.children.get(&record.target);
+            if record.outcome.is_some() && children.is_none() {
+                continue;
+            }
+            if record.open && children.is_some_and(|c| holds_slot(c, record.attempt, now)) {
+                at_work += 1;
+            }
+            if record.open || children.is_some_and(|c| in_use(c, now)) {
+                claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+            }
+            if let Some(service) = children.map(|c| &c.service) {
+                ahead += usize::from(!record.open && (service.busy || service.here().is_some()));
+                starved |= service
+                    .here()
+                    .is_some_and(|s| s.address.is_none() && now >= s.created + STARVED_AFTER);
+            }
+        }
+        Round {
+            view,
+            ledger,
+            now,
+            spec,
+            change: Change::default(),
+            plan: Plan::default(),
+            summary: Summary::default(),
+            slots: max_parallel.saturating_sub(at_work),
+            services_ahead: max_parallel.saturating_sub(ahead),
+            starved,
+            claimed,
+        }
+    }
+
+    /// Looks at one device.
+    pub fn step(&mut self, index: usize, record: &Record) {
+        if record.dropped {
+            return;
+        }
+        self.summary.counts.total += 1;
+        if record.open {
+            return self.attempt(index, record);
+        }
+        if record.revision != self.ledger.header.revision {
+            let revision = &self.ledger.header.revision;
+            let renewed = record.renewed(&self.view.job.uid, revision, self.now);
+            self.change.records.entry(index).or_insert(renewed);
+            return self.waits(record, State::Pending, "not its turn yet", None);
+        }
+        match record.outcome {
+            Some(outcome) => {
+                // Given up, but its Pod may still be at work: the board stays ours until that is over.
+                if self.has_pod_at_work(record) {
+                    self.plan.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+                }
+                self.summary.count_final(record, outcome);
+            }
+            None if self.view.settled => self.prepare(index, record),
+            None => self.waits(record, State::Pending, SETTLING, None),
+        }
+    }
+
+    fn has_pod_at_work(&self, record: &Record) -> bool {
+        let children = self.view.children.get(&record.target);
+        children.is_some_and(|c| c.pods.values().any(|slot| pod_in_use(slot, self.now)))
+    }
+
+    /// Records the end of an attempt, or of the device's whole way.
+    pub(crate) fn end(&mut self, index: usize, record: &Record, pod: Option<&Pod>, end: End) {
+        let message = ledger::message(&end.message);
+        let mut next = Record {
+            open: false,
+            permit: false,
+            retry_at: None,
+            ended: Some(self.now),
+            reason: end.reason.map(|r| r.as_str().to_owned()),
+            message: Some(message.clone()).filter(|m| !m.is_empty()),
+            ..record.clone()
+        };
+        // Only an attempt whose Pod was made counts, and only such a one is made again.
+        let made = record.open && (pod.is_some() || end.reason == Some(Reason::PodLost));
+        let failed = made && end.outcome == Outcome::Failed;
+        next.tries += u32::from(failed);
+        let limit = self.spec.map_or(2, |s| s.retry_limit);
+        if failed && end.reason.is_some_and(Reason::is_retried) && next.tries <= limit {
+            let first = self.spec.map_or(10, |s| s.backoff_seconds);
+            let doubled = first.saturating_mul(1 << next.tries.saturating_sub(1).min(10));
+            let pause = SignedDuration::from_secs(doubled.min(LONGEST_BACKOFF_SECONDS));
+            next.retry_at = Some(self.now + pause);
+            next.turn = self.now + pause;
+        } else {
+            next.outcome = Some(end.outcome);
+        }
+        if made {
+            self.plan.ended.push(AttemptEnd {
+                index,
+                device: record.device.clone(),
+                endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
+                attempt: record.attempt,
+                result: end.result().to_owned(),
+                message,
+                seconds: pod.map(|p| self.now.duration_since(p.created).as_secs()),
+            });
+        }
+        self.waits(record, State::Recording, "writing down its result", Some(self.now));
+        self.change.records.insert(index, next);
+    }
+
+    /// Notes where a device is that has no result yet.
+    pub(crate) fn waits(
+        &mut self,
+        record: &Record,
+        state: State,
+        why: &str,
+        since: Option<Timestamp>,
+    ) {
+        let children = self.view.children.get(&record.target);
+        let address = children.and_then(|c| c.service.here()).and_then(|s| s.address.clone());
+        let (count, name) = {
+            let counts = &mut self.summary.counts;
+            match state {
+                State::Pending => (&mut counts.pending, "Pending"),
+                State::Offline => (&mut counts.offline, "Offline"),
+                State::Blocked => (&mut counts.blocked, "Blocked"),
+                State::Addressing => (&mut counts.waiting, "Addressing"),
+                State::BackOff => (&mut counts.waiting, "BackOff"),
+                State::Starting => (&mut counts.flashing, "Starting"),
+                State::Flashing => (&mut counts.flashing, "Flashing"),
+                State::Recording => (&mut counts.flashing, "Recording"),
+            }
+        };
+        *count += 1;
+        let claims = record.open || children.is_some_and(|c| in_use(c, self.now));
+        if let Some(pinned) = record.pinned.as_ref()
+            && (claims || matches!(state, State::Addressing))
+        {
+            self.plan.claims.push(pinned.endpoint.clone());
+        }
+        // Devices whose turn has not come are counted, not listed.
+        let listed = !matches!(state, State::Pending) || record.open;
+        if !listed || self.summary.in_flight.len() >= status::SHOWN {
+            return;
+        }
+        let pinned = record.pinned.as_ref();
+        self.summary.in_flight.push(InFlight {
+            uuid: record.device.clone(),
+            instance: pinned.map(|p| format!("{}/{}", p.namespace, p.name)),
+            host_endpoint: pinned.map(|p| p.endpoint.clone()),
+            external_ip: address,
+            state: name.to_owned(),
+            message: Some(ledger::message(why)).filter(|m| !m.is_empty()),
+            attempt: i32::try_from(record.attempt).unwrap_or(i32::MAX),
+            since: since.map(Time),
+        });
+    }
+
+    /// Writes down when the last device got its result, with that result where one ConfigMap holds both.
+    pub fn record_completion(&mut self) {
+        let final_now = |(index, record): (usize, &Record)| {
+            let next = self.change.records.get(&index).unwrap_or(record);
+            next.dropped || next.outcome.is_some()
+        };
+        let in_one_write = self.ledger.shards() == 1 || self.change.records.is_empty();
+        let header = self.change.header.as_ref().unwrap_or(&self.ledger.header);
+        let all_final = self.ledger.records.iter().enumerate().all(final_now)
+            && self.change.records.keys().all(|index| *index < self.ledger.records.len());
+        let completed = match header.completed {
+            None if all_final && in_one_write => Some(self.now),
+            Some(_) if !all_final => None,
+            unchanged => unchanged,
+        };
+        if completed != header.completed {
+            let mut header = header.clone();
+            header.completed = completed;
+            self.change.header = Some(header);
+        }
+    }
+
+    /// What came of it.
+    pub fn into_plan(self) -> Plan {
+        let mut plan = self.plan;
+        let settled = self.change.is_empty();
+        let job_status = status::of_job(self.view.job, self.ledger, self.summary);
+        plan.finished = settled && job_status.completion_time.is_some();
+        plan.status = Some(job_status);
+        plan.claims.sort();
+        plan.claims.dedup();
+        if !settled {
+            plan.ledger = LedgerPlan::Update(self.change);
+        }
+        plan
+    }
+}
+
+/// A slot of maxParallel is held from sending the Pod until the end of its container is seen.
+fn holds_slot(children: &Children, attempt: u32, now: Timestamp) -> bool {
+    children.pods.get(&attempt).is_some_and(|slot| pod_in_use(slot, now))
+}
+
+pub(crate) fn pod_in_use(slot: &Slot<Pod>, now: Timestamp) -> bool {
+    slot.busy || slot.here().is_some_and(|pod| !pod.over(now))
+}
+
+fn in_use(children: &Children, now: Timestamp) -> bool {
+    let service = &children.service;
+    service.busy
+        || service.here().is_some()
+        || children.pods.values().any(|slot| pod_in_use(slot, now))
+}

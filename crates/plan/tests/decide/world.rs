@@ -1,0 +1,217 @@
+//! A world for `decide`: it does what a plan asks for, at once and without fault, unless a test says otherwise.
+
+use std::collections::HashMap;
+
+use flashjob_plan::facts::{Children, Claim, Container, Pod, PodPhase, Service, Slot};
+use flashjob_plan::instances::{Instance, Instances};
+use flashjob_plan::ledger::{Ledger, Record};
+use flashjob_plan::spec::Spec;
+use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, View, decide};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+pub struct World {
+    pub job: Job,
+    pub ledger: Option<Ledger>,
+    pub instances: Instances,
+    pub children: HashMap<String, Children>,
+    pub claims: HashMap<String, Claim>,
+    pub settled: bool,
+    pub addresses: bool,
+    pub now: Timestamp,
+    version: u64,
+}
+
+impl World {
+    /// A job for `devices`, which are all there, with `more` in its spec.
+    pub fn new(devices: &[&str], more: Value) -> World {
+        let mut world = World {
+            job: Job {
+                namespace: "ns".into(),
+                name: "job".into(),
+                uid: "job-uid".into(),
+                generation: 1,
+                deleting: false,
+                finalizer: false,
+                ledger: None,
+                spec: Err(flashjob_plan::spec::Invalid(String::new())),
+            },
+            ledger: None,
+            instances: Instances::default(),
+            children: HashMap::new(),
+            claims: HashMap::new(),
+            settled: true,
+            addresses: true,
+            now: Timestamp::UNIX_EPOCH,
+            version: 0,
+        };
+        for device in devices {
+            world.discover(device);
+        }
+        world.edit(devices, more);
+        world.job.generation = 1;
+        world
+    }
+
+    pub fn edit(&mut self, devices: &[&str], more: Value) {
+        let mut spec = json!({
+            "uuid": devices, "firmware": "f:1", "version": "1", "flashjobPodImage": "image",
+        });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.job.spec = Spec::read(&spec, &Settings::default());
+        self.job.generation += 1;
+    }
+
+    /// Akri finds a board of this name; its address is the name, too.
+    pub fn discover(&mut self, name: &str) {
+        self.instances.insert(Instance {
+            uid: format!("uid-{name}"),
+            namespace: "ns".into(),
+            name: name.into(),
+            endpoint: format!("at-{name}"),
+            device: "esp32".into(),
+            ..Instance::default()
+        });
+    }
+
+    pub fn after(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub fn decide(&self) -> Plan {
+        let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
+        let view = View {
+            job: &self.job,
+            settings: &Settings::default(),
+            ledger: state,
+            instances: Some(&self.instances),
+            children: &self.children,
+            settled: self.settled,
+            claims: &self.claims,
+            addresses_moved: None,
+        };
+        decide(&view, self.now)
+    }
+
+    /// One look, and everything it asks for is done.
+    pub fn step(&mut self) -> Plan {
+        let plan = self.decide();
+        match plan.ledger.clone() {
+            LedgerPlan::Keep | LedgerPlan::Clear(_) => {}
+            LedgerPlan::Create(ledger) => self.ledger = Some(ledger),
+            LedgerPlan::Update(change) => {
+                let ledger = self.ledger.as_mut().unwrap();
+                for shard in change.shards() {
+                    ledger.apply(shard, &change);
+                }
+            }
+        }
+        if let Some(name) = plan.mark.clone() {
+            self.job.finalizer = true;
+            self.job.ledger = Some(name);
+        }
+        self.job.finalizer &= !plan.release;
+        self.settled |= plan.list_pods;
+        for object in plan.creates.clone() {
+            self.create(object);
+        }
+        for deletion in plan.deletes.clone() {
+            let children = self.children.get_mut(&deletion.target).unwrap();
+            match deletion.kind {
+                Kind::Service => children.service.gone = true,
+                Kind::Pod(attempt) => children.pods.get_mut(&attempt).unwrap().gone = true,
+            }
+        }
+        for (target, kind) in plan.forget.clone() {
+            let Some(children) = self.children.get_mut(&target) else { continue };
+            match kind {
+                Kind::Service => children.service = Slot::default(),
+                Kind::Pod(attempt) => drop(children.pods.remove(&attempt)),
+            }
+            if children.pods.is_empty() && children.service.seen.is_none() {
+                self.children.remove(&target);
+            }
+        }
+        plan
+    }
+
+    /// Looks until nothing changes any more.
+    pub fn settle(&mut self) -> Plan {
+        for _ in 0..20 {
+            let plan = self.step();
+            let quiet = plan.ledger == LedgerPlan::Keep
+                && plan.creates.is_empty()
+                && plan.deletes.is_empty()
+                && plan.forget.is_empty()
+                && plan.mark.is_none()
+                && !plan.list_pods;
+            if quiet {
+                return plan;
+            }
+        }
+        panic!("it does not come to rest: {:#?}", self.decide());
+    }
+
+    fn create(&mut self, object: NewObject) {
+        self.version += 1;
+        let (version, created) = (self.version, self.now);
+        match object {
+            NewObject::Service { target, object } => {
+                let name = object.metadata.name.unwrap();
+                let address = self.addresses.then(|| format!("address-of-{name}"));
+                let uid = format!("uid-{version}");
+                let facts = Service { version, name, uid, created, deleting: false, address };
+                self.children.entry(target).or_default().service.see(facts);
+            }
+            NewObject::Pod { target, attempt, object } => {
+                let facts = Pod {
+                    version,
+                    name: object.metadata.name.unwrap(),
+                    uid: format!("uid-{version}"),
+                    created,
+                    deleting: None,
+                    phase: PodPhase::Pending,
+                    container: Container::Waiting(None),
+                    reason: None,
+                    note: None,
+                    terminal_since: None,
+                };
+                let children = self.children.entry(target).or_default();
+                assert!(
+                    children.pods.values().all(|slot| slot.here().is_none()),
+                    "two Pods for one target"
+                );
+                children.pods.entry(attempt).or_default().see(facts);
+            }
+        }
+    }
+
+    pub fn record(&self, device: &str) -> &Record {
+        self.ledger.as_ref().unwrap().records.iter().find(|r| r.device == device).unwrap()
+    }
+
+    /// The Pod of a device's open attempt.
+    pub fn pod(&mut self, device: &str) -> &mut Slot<Pod> {
+        let record = self.record(device);
+        let (target, attempt) = (record.target.clone(), record.attempt);
+        self.children.get_mut(&target).unwrap().pods.get_mut(&attempt).unwrap()
+    }
+
+    /// The flash container of a device runs.
+    pub fn runs(&mut self, device: &str) {
+        let now = self.now;
+        let pod = self.pod(device).seen.as_mut().unwrap();
+        pod.phase = PodPhase::Running;
+        pod.container = Container::Running(Some(now));
+    }
+
+    /// The flash container of a device ends.
+    pub fn ends(&mut self, device: &str, exit_code: i32, message: &str) {
+        let now = self.now;
+        let pod = self.pod(device).seen.as_mut().unwrap();
+        pod.phase = if exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
+        pod.terminal_since = Some(now);
+        let message = Some(message.to_owned());
+        pod.container = Container::Ended { exit_code, reason: None, message, at: Some(now) };
+    }
+}
