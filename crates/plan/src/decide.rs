@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use flashjob_api::Reason;
+use flashjob_api::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
 use crate::deletion;
@@ -38,7 +38,7 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     };
     if !view.job.finalizer || view.job.ledger.is_none() {
         let name = names::ledger(&view.job.name, &view.job.uid, 0);
-        return Plan { mark: Some(name), ..Plan::default() };
+        return Plan { mark: Some(name), status: troubled(view), ..Plan::default() };
     }
     go_on(view, ledger, now)
 }
@@ -69,7 +69,7 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     };
     let records = spec.devices.iter().map(record).collect();
     let ledger = Ledger::new(&job.uid, job.generation, &spec.revision, records, now);
-    Plan { ledger: LedgerPlan::Create(ledger), ..Plan::default() }
+    Plan { ledger: LedgerPlan::Create(ledger), status: troubled(view), ..Plan::default() }
 }
 
 /// A job with a ledger.
@@ -181,6 +181,14 @@ fn clean_up(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) {
             None => plan.forget.push((target.clone(), Kind::Service)),
         }
     }
+}
+
+/// The status of a job that cannot begin because the server does not take what it has to write first.
+fn troubled(view: &View<'_>) -> Option<FlashJobStatus> {
+    let trouble = view.trouble?;
+    let message = format!("cannot begin, tried again: {trouble}");
+    let verdict = Verdict::Waiting { reason: Reason::CreateRefused.as_str(), message };
+    Some(status::plain(view.job, verdict))
 }
 
 fn stuck(view: &View<'_>, reason: Reason, message: &str) -> Plan {

@@ -25,6 +25,8 @@ pub struct View<'a> {
     pub children: &'a HashMap<String, Children>,
     /// No attempt is open that another process began; else it has to be settled before anything starts.
     pub settled: bool,
+    /// Why the job's ledger, finalizer or annotation could not be written the last time.
+    pub trouble: Option<&'a str>,
     /// Who holds which board, by its address.
     pub claims: &'a HashMap<String, Claim>,
     /// When any of our Services last got or gave back an address.

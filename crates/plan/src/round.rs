@@ -249,7 +249,7 @@ impl<'a> Round<'a> {
     pub fn into_plan(self) -> Plan {
         let mut plan = self.plan;
         let settled = self.change.is_empty();
-        let job_status = status::of_job(self.view.job, self.ledger, self.summary);
+        let job_status = status::of_job(self.view, self.ledger, self.summary);
         plan.finished = settled && job_status.completion_time.is_some();
         plan.status = Some(job_status);
         plan.claims.sort();

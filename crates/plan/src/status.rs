@@ -4,7 +4,7 @@ use flashjob_api::{Counts, Failure, FlashJobStatus, InFlight, Phase, Reason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::facts::Job;
+use crate::facts::{Job, View};
 use crate::ledger::{Ledger, Outcome, Record};
 
 /// How many devices `inFlight` and `failures` list.
@@ -87,7 +87,8 @@ pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
 }
 
 /// The status of a job under way or done.
-pub fn of_job(job: &Job, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
+pub fn of_job(view: &View<'_>, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
+    let job = view.job;
     let Summary { counts, in_flight, failures, completed } = summary;
     let done = counts.succeeded + counts.skipped;
     let finished = done + counts.failed == counts.total && ledger.header.completed.is_some();
@@ -101,7 +102,13 @@ pub fn of_job(job: &Job, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
         Ok(_) if nothing_began(ledger) => {
             Verdict::Waiting { reason: "Starting", message: sentence(&counts) }
         }
-        Ok(_) => Verdict::Working(sentence(&counts)),
+        Ok(_) => match view.trouble {
+            None => Verdict::Working(sentence(&counts)),
+            Some(trouble) => Verdict::Working(format!(
+                "{}; the ledger cannot be written: {trouble}",
+                sentence(&counts)
+            )),
+        },
     };
     let mut status = FlashJobStatus {
         done: Some(format!("{}/{}", counts.succeeded, counts.total)),

@@ -336,7 +336,7 @@ impl Engine {
         let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");
         job.ledger.reading = true;
-        let until = job.hold.failed();
+        let until = job.write_failed(why);
         let namespace = job.seen.job.namespace.clone();
         let (client, job_uid) = (self.context.client.clone(), uid.to_owned());
         self.enqueue(uid, async move {

@@ -91,7 +91,12 @@ impl Engine {
                 self.status_written(uid, result, &before);
             }
             Answer::EventsSent => {}
-            Answer::LedgerCreated(Ok(shards)) => self.replace_ledger(uid, Memory::read(shards)),
+            Answer::LedgerCreated(Ok(shards)) => {
+                self.replace_ledger(uid, Memory::read(shards));
+                if let Some(job) = self.jobs.get_mut(uid) {
+                    job.write_succeeded();
+                }
+            }
             Answer::LedgerCleared(Ok(())) => self.replace_ledger(uid, Memory::read(Vec::new())),
             Answer::LedgerCreated(Err(error)) | Answer::LedgerCleared(Err(error)) => {
                 self.reread_ledger(uid, &error);
@@ -102,7 +107,7 @@ impl Engine {
                     Ok(acknowledged) => {
                         if let Some(job) = self.jobs.get_mut(uid) {
                             job.ledger.acknowledge(shard, acknowledged);
-                            job.hold.succeeded();
+                            job.write_succeeded();
                         }
                         self.report(uid, ended);
                     }
@@ -181,7 +186,7 @@ impl Engine {
         match result {
             Ok(seen) => {
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    job.hold.succeeded();
+                    job.write_succeeded();
                 }
                 self.update_job(*seen);
             }
@@ -189,7 +194,7 @@ impl Engine {
             Err(error) => {
                 tracing::warn!(%error, "the finalizer could not be written and is tried again");
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    let at = job.hold.failed();
+                    let at = job.write_failed(&error.to_string());
                     self.wake_at(uid, at);
                 }
             }

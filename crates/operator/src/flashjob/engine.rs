@@ -282,6 +282,7 @@ impl Engine {
             instances: self.synced.contains("instances").then_some(&self.instances),
             children: self.index.children(uid),
             settled: job.settled,
+            trouble: job.trouble.as_deref(),
             claims: &self.claims,
             addresses_moved: self.index.addresses_moved,
         };

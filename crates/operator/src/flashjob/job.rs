@@ -26,6 +26,8 @@ pub struct JobState {
     pub marking: bool,
     /// Writes to its metadata or its ledger are not tried again before this.
     pub hold: Hold,
+    /// Why its ledger, finalizer or annotation could not be written the last time.
+    pub trouble: Option<String>,
     /// When its status may be written.
     pub pace: Pace,
     /// The devices by state, as the metrics have them.
@@ -77,6 +79,7 @@ impl JobState {
             listing_pods: false,
             marking: false,
             hold: Hold::default(),
+            trouble: None,
             pace: Pace::default(),
             counts: Counts::default(),
             finished: false,
@@ -84,6 +87,18 @@ impl JobState {
             last_look: None,
             look_at: None,
         }
+    }
+
+    /// A write to its ledger or metadata failed: not again for a while.
+    pub fn write_failed(&mut self, why: &str) -> Instant {
+        self.trouble = Some(why.to_owned());
+        self.hold.failed()
+    }
+
+    /// A write to its ledger or metadata was acknowledged.
+    pub fn write_succeeded(&mut self) {
+        self.trouble = None;
+        self.hold.succeeded();
     }
 
     /// Asks for a look at `at`; an earlier one that was asked for stays.

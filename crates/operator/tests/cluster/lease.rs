@@ -11,6 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 
+use crate::crds::{answers, free_address};
 use crate::site::{PATIENCE, Site};
 
 /// The leader is stopped with a Pod create on the wire. Another one takes over and finishes that device; then the old
@@ -106,15 +107,17 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
     Ok(())
 }
 
-/// A Pod nobody gave a permit is removed, also when nothing else happens.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_is_ready_and_takes_over_when_the_leader_is_killed() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
     let boards = site.two_boards().await?;
     let first = site.operator().await?;
     first.says("holding the lease").await?;
-    let second = site.operator().await?;
+    let address = free_address().await?;
+    let health = format!("--health-probe-bind-address={address}");
+    let second = site.operator_with(&[&health], None).await?;
     second.says("standing by").await?;
+    answers(address, "/readyz", 200, "ok").await?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(1).await;
     first.signal("KILL")?;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::{FlashJob, Phase};
 use flashjob_sim::{Script, eventually};
-use kube::ResourceExt;
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::site::{PATIENCE, Site};
@@ -146,5 +147,41 @@ async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -
         }
     }
     assert_eq!(site.flashed().len(), 4);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_ledger_is_told_and_tried_again() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let boards = site.two_boards().await?;
+    let quotas: Api<ResourceQuota> = Api::namespaced(site.client.clone(), &site.namespace);
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": { "name": "tight" },
+        "spec": { "hard": { "configmaps": "0" } },
+    }))?;
+    quotas.create(&PostParams::default(), &quota).await?;
+    // No controller works out what is used, so the test says it.
+    let used =
+        json!({ "status": { "hard": { "configmaps": "0" }, "used": { "configmaps": "0" } } });
+    quotas.patch_status("tight", &PatchParams::default(), &Patch::Merge(used)).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.namespace);
+    let probe: ConfigMap =
+        serde_json::from_value(json!({ "metadata": { "generateName": "probe-" } }))?;
+    eventually("the quota to be in force", PATIENCE, async || {
+        Ok(maps.create(&PostParams::default(), &probe).await.is_err().then_some(()))
+    })
+    .await?;
+    let _operator = site.operator().await?;
+    site.flash("flashjob", &boards).await?;
+    let refused = site.status("flashjob", "the refusal to be told", |s| {
+        s.message.as_ref().is_some_and(|m| m.contains("quota"))
+    });
+    let refused = refused.await?;
+    assert_eq!(refused.phase, Some(Phase::Pending));
+    assert_eq!(refused.conditions[0].reason, "CreateRefused");
+
+    quotas.delete("tight", &DeleteParams::default()).await?;
+    site.phase("flashjob", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"]);
     Ok(())
 }

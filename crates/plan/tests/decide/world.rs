@@ -87,6 +87,7 @@ impl World {
             instances: Some(&self.instances),
             children: &self.children,
             settled: self.settled,
+            trouble: None,
             claims: &self.claims,
             addresses_moved: None,
         };
