@@ -97,7 +97,11 @@ impl Metrics {
             "How long a look took",
             inner.reconcile_seconds.clone(),
         );
-        r.register("attempt_failures", "Failed attempts by reason", inner.failures.clone());
+        r.register(
+            "failures",
+            "Failed attempts and devices given up, by reason",
+            inner.failures.clone(),
+        );
         r.register("devices", "Devices by state, over all jobs", inner.devices.clone());
         r.register(
             "flash_duration_seconds",
@@ -141,7 +145,7 @@ impl Metrics {
         self.0.reconcile_seconds.observe(took.as_secs_f64());
     }
 
-    /// One attempt at a device has ended.
+    /// One attempt at a device has ended, or the device was given up without one.
     pub fn attempt_ended(&self, result: &str, seconds: Option<i64>) {
         if !matches!(result, "Succeeded" | "Skipped") {
             self.0.failures.get_or_create(&Reason { reason: result.to_owned() }).inc();

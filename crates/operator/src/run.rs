@@ -12,7 +12,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{LogFormat, Options};
+use crate::args::{Controller, LogFormat, Options};
 use crate::client::{self, WriteWindow};
 use crate::crds::{FLASHJOBS, INSTANCES, Missing};
 use crate::metrics::{self, Metrics};
@@ -65,6 +65,10 @@ async fn live(options: Options) -> anyhow::Result<()> {
     // A binary with two TLS providers would ask which; this one has only ring, and says so.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
+    anyhow::ensure!(
+        options.controllers.contains(&Controller::Flashjob),
+        "--controllers names none"
+    );
     let metrics = Metrics::new();
     let missing = Missing::new(&[FLASHJOBS, INSTANCES]);
     let stopping = Arc::new(AtomicBool::new(false));

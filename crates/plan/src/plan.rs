@@ -29,7 +29,7 @@ pub struct Plan {
     pub finished: bool,
     /// Boards this job holds.
     pub claims: Vec<String>,
-    /// Attempts whose end this plan records, for the log and the metrics.
+    /// Ends that this plan records, for the log and the metrics.
     pub ended: Vec<AttemptEnd>,
     /// When to look again although nothing may have happened.
     pub look_again: Option<Timestamp>,
@@ -92,7 +92,7 @@ pub struct Deletion {
     pub uid: String,
 }
 
-/// The end of one attempt.
+/// The end of one attempt, or of a device that was given up without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptEnd {
     /// The place of its record.
@@ -101,7 +101,7 @@ pub struct AttemptEnd {
     pub device: String,
     /// Its board's address.
     pub endpoint: String,
-    /// Which attempt.
+    /// Which attempt; 0 if no Pod was made.
     pub attempt: u32,
     /// Succeeded, Skipped, or the reason of the failure.
     pub result: String,

@@ -160,17 +160,15 @@ impl<'a> Round<'a> {
         } else {
             next.outcome = Some(end.outcome);
         }
-        if made {
-            self.plan.ended.push(AttemptEnd {
-                index,
-                device: record.device.clone(),
-                endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
-                attempt: record.attempt,
-                result: end.result().to_owned(),
-                message,
-                seconds: pod.map(|p| self.now.duration_since(p.created).as_secs()),
-            });
-        }
+        self.plan.ended.push(AttemptEnd {
+            index,
+            device: record.device.clone(),
+            endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
+            attempt: if made { record.attempt } else { 0 },
+            result: end.result().to_owned(),
+            message,
+            seconds: pod.map(|p| self.now.duration_since(p.created).as_secs()),
+        });
         self.waits(record, State::Recording, "writing down its result", Some(self.now));
         self.change.records.insert(index, next);
     }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -17,9 +17,10 @@ use super::engine::{Answer, Engine, Input};
 use super::index::Doubt;
 use super::ledger;
 use super::observe;
+use super::read::{self, in_time};
 use super::status;
 use super::watch::flashjobs;
-use super::write::{self, in_time};
+use super::write;
 use crate::clock;
 
 impl Engine {
@@ -131,13 +132,13 @@ impl Engine {
                 match doubt.kind {
                     Kind::Pod(attempt) => {
                         let api: Api<core::Pod> = Api::namespaced(client, &namespace);
-                        let found = write::read_live(&api, &doubt.name).await;
+                        let found = read::live(&api, &doubt.name).await;
                         let found = found.as_ref().map(observe::pod_facts);
                         Answer::PodChecked { doubt, attempt, found }
                     }
                     Kind::Service => {
                         let api: Api<core::Service> = Api::namespaced(client, &namespace);
-                        let found = write::read_live(&api, &doubt.name).await;
+                        let found = read::live(&api, &doubt.name).await;
                         let found = found.as_ref().map(observe::service_facts);
                         Answer::ServiceChecked { doubt, found }
                     }
@@ -156,11 +157,7 @@ impl Engine {
             Api::namespaced(self.context.client.clone(), &job.seen.job.namespace);
         let selector = format!("{}={uid}", names::JOB_UID);
         self.enqueue(uid, async move {
-            let params = ListParams::default().labels(&selector);
-            let listed = in_time(api.list(&params)).await;
-            Answer::PodsListed(
-                listed.map(|l| l.items.into_iter().filter_map(observe::pod).collect()),
-            )
+            Answer::PodsListed(read::list(&api, &selector, 500, observe::pod).await)
         });
     }
 
@@ -342,7 +339,7 @@ impl Engine {
         self.enqueue(uid, async move {
             // No retry without back-off.
             tokio::time::sleep_until(until).await;
-            let read = ledger::read(&client, Some(&namespace), Some(&job_uid)).await;
+            let read = ledger::read_all(&client, Some(&namespace), Some(&job_uid)).await;
             Answer::LedgerRead(read.map(|mut all| all.remove(&job_uid).unwrap_or_default()))
         });
     }

@@ -11,8 +11,9 @@ use super::engine::{Answer, Engine, Input};
 use super::index::Doubt;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
+use super::read::in_time;
 use super::status;
-use super::write::{Created, in_time};
+use super::write::Created;
 use crate::clock;
 
 /// An object that is there although no watch shows it is read again after this.
@@ -27,34 +28,13 @@ impl Engine {
         let now = clock::now();
         match answer {
             Answer::ServiceCreated { target, created } => {
-                self.index.set_busy(uid, &target, Kind::Service, false);
-                match created {
-                    Created::There(service) => {
-                        if let Some(child) = service {
-                            self.index.see_service(child, now);
-                        }
-                    }
-                    Created::Not { message, definite, conflict } => {
-                        self.refuse(uid, &target, Kind::Service, (message, definite, conflict));
-                    }
+                if let Some(child) = self.created(uid, &target, Kind::Service, created) {
+                    self.index.see_service(child, now);
                 }
             }
             Answer::PodCreated { target, attempt, created } => {
-                self.index.set_busy(uid, &target, Kind::Pod(attempt), false);
-                match created {
-                    Created::There(pod) => {
-                        if let Some(child) = pod {
-                            self.index.see_pod(child, now);
-                        }
-                    }
-                    Created::Not { message, definite, conflict } => {
-                        self.refuse(
-                            uid,
-                            &target,
-                            Kind::Pod(attempt),
-                            (message, definite, conflict),
-                        );
-                    }
+                if let Some(child) = self.created(uid, &target, Kind::Pod(attempt), created) {
+                    self.index.see_pod(child, now);
                 }
             }
             Answer::Deleted { target, kind, uid: object, result } => match result {
@@ -128,12 +108,26 @@ impl Engine {
         }
     }
 
-    fn refuse(&mut self, uid: &str, target: &str, kind: Kind, why: (String, bool, bool)) {
-        let (message, definite, conflict) = why;
-        tracing::warn!(%target, ?kind, %message, "a create did not go through");
-        let now = clock::now();
-        let refusal = Refusal { message, definite, conflict, since: now, times: 1, retry_at: now };
-        self.index.refuse(uid, target, kind, refusal);
+    /// A create was answered: what is there, if anything.
+    fn created<T>(
+        &mut self,
+        uid: &str,
+        target: &str,
+        kind: Kind,
+        created: Created<Option<T>>,
+    ) -> Option<T> {
+        self.index.set_busy(uid, target, kind, false);
+        match created {
+            Created::There(child) => child,
+            Created::Not { message, definite, conflict } => {
+                tracing::warn!(%target, ?kind, %message, "a create did not go through");
+                let now = clock::now();
+                let refusal =
+                    Refusal { message, definite, conflict, since: now, times: 1, retry_at: now };
+                self.index.refuse(uid, target, kind, refusal);
+                None
+            }
+        }
     }
 
     /// Something is unknown of an object we know the name of.
@@ -270,7 +264,7 @@ impl Engine {
                 result = end.result,
                 seconds = end.seconds,
                 message = end.message,
-                "attempt ended"
+                "ended"
             );
         }
     }

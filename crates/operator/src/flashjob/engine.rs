@@ -189,7 +189,7 @@ async fn read_ledgers(
 ) -> Option<HashMap<String, Vec<Shard>>> {
     let mut pause = Duration::from_millis(500);
     loop {
-        let read = ledger::read(&context.client, context.namespace.as_deref(), None);
+        let read = ledger::read_all(&context.client, context.namespace.as_deref(), None);
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return None,
             read = read => match read {

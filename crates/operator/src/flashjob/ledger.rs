@@ -12,12 +12,13 @@ use flashjob_plan::ledger::{Change, Ledger};
 use flashjob_plan::names;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::write::{self, Created, in_time};
+use super::read::{self, in_time};
+use super::write::{self, Created};
 
 /// A ConfigMap is written at most this often.
 pub const GROUP: Duration = Duration::from_millis(250);
@@ -138,7 +139,7 @@ impl Memory {
 }
 
 /// Reads the ledgers of every job, or of one.
-pub async fn read(
+pub async fn read_all(
     client: &Client,
     namespace: Option<&str>,
     job_uid: Option<&str>,
@@ -151,26 +152,19 @@ pub async fn read(
         Some(uid) => format!("{},{}={uid}", names::SHARD, names::JOB_UID),
         None => names::SHARD.to_owned(),
     };
+    let ours = |object: ConfigMap| {
+        let job = object.labels().get(names::JOB_UID).cloned()?;
+        let owners = object.owner_references();
+        let owned = owners.iter().any(|o| o.controller == Some(true) && o.uid == job);
+        let stays = object.metadata.deletion_timestamp.is_none();
+        (owned && stays).then(|| (job, shard(object)))
+    };
+    let mut ledgers: HashMap<String, Vec<Shard>> = HashMap::new();
     // A shard may be 200 KB: small pages keep the memory flat.
-    let mut params = ListParams::default().labels(&selector).limit(50);
-    let mut found: HashMap<String, Vec<Shard>> = HashMap::new();
-    loop {
-        let page = in_time(api.list(&params)).await?;
-        for object in page.items {
-            let Some(job) = object.labels().get(names::JOB_UID).cloned() else { continue };
-            let owned = object
-                .owner_references()
-                .iter()
-                .any(|o| o.controller == Some(true) && o.uid == job);
-            if owned && object.metadata.deletion_timestamp.is_none() {
-                found.entry(job).or_default().push(shard(object));
-            }
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(found),
-        }
+    for (job, shard) in read::list(&api, &selector, 50, ours).await? {
+        ledgers.entry(job).or_default().push(shard);
     }
+    Ok(ledgers)
 }
 
 /// Makes the ConfigMaps of a new ledger, the one with the header last: it is sealed when that one is there.

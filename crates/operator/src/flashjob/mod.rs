@@ -18,6 +18,7 @@ mod job;
 mod ledger;
 mod observe;
 mod pool;
+mod read;
 mod sights;
 mod status;
 mod watch;

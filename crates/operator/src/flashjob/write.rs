@@ -4,7 +4,6 @@
 //! about it; so an answer is always a fact: it is there, it is not there, or it was refused.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, PostParams, Preconditions};
@@ -14,8 +13,7 @@ use serde::de::DeserializeOwned;
 
 use flashjob_plan::names;
 
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+use super::read::{self, in_time};
 
 /// What a create came to.
 #[derive(Debug)]
@@ -45,30 +43,6 @@ impl<T> Created<T> {
     }
 }
 
-/// Awaits a call, but not for ever.
-pub async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    match tokio::time::timeout(CALL_TIMEOUT, call).await {
-        Ok(result) => result,
-        Err(_) => Err(kube::Error::Service("the API server did not answer in time".into())),
-    }
-}
-
-/// Reads an object past every cache, for as long as it takes.
-pub async fn read_live<K>(api: &Api<K>, name: &str) -> Option<K>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
-    let mut pause = Duration::from_millis(200);
-    loop {
-        match in_time(api.get_opt(name)).await {
-            Ok(found) => return found,
-            Err(error) => tracing::warn!(name, %error, "a live read failed and is tried again"),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
 /// Creates an object; whatever happens on the way, says whether it is there afterwards.
 pub async fn create<K>(client: &Client, object: K) -> Created<K>
 where
@@ -93,7 +67,7 @@ where
         return Created::Not { message, definite: true, conflict: false };
     }
     // In doubt, or something is there already: only a live read can tell.
-    match read_live(&api, &object.name_any()).await {
+    match read::live(&api, &object.name_any()).await {
         None => Created::Not { message, definite: false, conflict: false },
         Some(found) if found.meta().deletion_timestamp.is_some() => {
             let message = format!("the earlier {} is still being deleted", found.name_any());

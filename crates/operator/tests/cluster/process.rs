@@ -72,6 +72,6 @@ async fn metrics_tell_what_happened() -> Result<()> {
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
-    assert!(!text.contains("flashjob_attempt_failures_total{"), "{text}");
+    assert!(!text.contains("flashjob_failures_total{"), "{text}");
     Ok(())
 }
