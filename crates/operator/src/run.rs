@@ -72,7 +72,7 @@ async fn live(options: Options) -> anyhow::Result<()> {
     let metrics = Metrics::new();
     let missing = Missing::new(&[FLASHJOBS, INSTANCES]);
     let stopping = Arc::new(AtomicBool::new(false));
-    serve(&options, &metrics, &missing, &stopping);
+    serve(&options, &metrics, &missing, &stopping).await?;
 
     let config = Config::infer().await.context(
         "no cluster: neither a kubeconfig (KUBECONFIG, ~/.kube/config) nor a service account was found",
@@ -137,7 +137,12 @@ async fn live(options: Options) -> anyhow::Result<()> {
 }
 
 /// /healthz at once; /readyz when the CRDs are there, also while another process holds the lease.
-fn serve(options: &Options, metrics: &Metrics, missing: &Missing, stopping: &Arc<AtomicBool>) {
+async fn serve(
+    options: &Options,
+    metrics: &Metrics,
+    missing: &Missing,
+    stopping: &Arc<AtomicBool>,
+) -> anyhow::Result<()> {
     let (missing, stopping) = (missing.clone(), stopping.clone());
     let ok = || Some((StatusCode::OK, "text/plain", "ok\n".to_owned()));
     let not_ready = |why: String| Some((StatusCode::SERVICE_UNAVAILABLE, "text/plain", why + "\n"));
@@ -156,17 +161,12 @@ fn serve(options: &Options, metrics: &Metrics, missing: &Missing, stopping: &Arc
         _ => None,
     };
     if let Some(address) = options.health_probe_bind_address.0 {
-        tokio::spawn(async move { say(server::serve(address, health).await, "health") });
+        server::start("health", address, health).await?;
     }
     if let Some(address) = options.metrics_bind_address.0 {
-        tokio::spawn(async move { say(server::serve(address, numbers).await, "metrics") });
+        server::start("metrics", address, numbers).await?;
     }
-}
-
-fn say(result: std::io::Result<()>, what: &str) {
-    if let Err(error) = result {
-        tracing::error!(%error, "the {what} server cannot listen");
-    }
+    Ok(())
 }
 
 fn stop_on_signal(stopping: Arc<AtomicBool>) -> anyhow::Result<watch::Receiver<bool>> {

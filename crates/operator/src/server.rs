@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anyhow::Context;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -20,17 +21,27 @@ const MOST_CONNECTIONS: usize = 64;
 /// What a path answers: status, content type, body.
 pub type Answer = (StatusCode, &'static str, String);
 
-/// Answers every path by `answer`, which gets the path and says `None` to what it does not know.
-pub async fn serve(
+/// Listens, and from then on answers every path by `answer`, which gets the path and says `None` to what it does not know.
+pub async fn start(
+    what: &'static str,
     address: SocketAddr,
     answer: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static,
-) -> std::io::Result<()> {
-    let listener = TcpListener::bind(address).await?;
-    tracing::info!(address = %listener.local_addr()?, "listening");
+) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot serve {what} on {address}"))?;
+    tracing::info!(%address, "serving {what}");
+    tokio::spawn(serve(listener, answer));
+    Ok(())
+}
+
+async fn serve(
+    listener: TcpListener,
+    answer: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static,
+) {
     let answer = Arc::new(answer);
     let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
-        let Ok(permit) = connections.clone().acquire_owned().await else { return Ok(()) };
+        let Ok(permit) = connections.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {

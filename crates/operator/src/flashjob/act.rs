@@ -67,6 +67,10 @@ impl Engine {
         if let Some(status) = status {
             self.write_status(uid, status, finished);
         }
+        // What was held back is looked at again when the pause is over, whatever else woke us meanwhile.
+        if let Some(until) = self.jobs.get(uid).and_then(|job| job.hold.until()) {
+            self.wake_at(uid, until);
+        }
         if let Some(at) = look_again {
             let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
             // A little later, so that the deadline has passed on the wall clock too.
@@ -149,7 +153,7 @@ impl Engine {
 
     fn list_pods(&mut self, uid: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.listing_pods || job.hold.lasts() {
+        if job.listing_pods || job.hold.until().is_some() {
             return;
         }
         job.listing_pods = true;
@@ -164,7 +168,7 @@ impl Engine {
     /// Puts our finalizer and the ledger's name on the job, or takes the finalizer off.
     fn mark(&mut self, uid: &str, ledger: Option<String>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.marking || job.hold.lasts() {
+        if job.marking || job.hold.until().is_some() {
             return;
         }
         job.marking = true;
@@ -252,7 +256,7 @@ impl Engine {
 
     fn write_ledger(&mut self, uid: &str, plan: LedgerPlan, ended: &[AttemptEnd]) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.ledger.reading || job.hold.lasts() {
+        if job.ledger.reading || job.hold.until().is_some() {
             return;
         }
         let client = self.context.client.clone();

@@ -62,9 +62,9 @@ impl Hold {
         *self = Hold::default();
     }
 
-    /// Whether the pause lasts.
-    pub fn lasts(&self) -> bool {
-        self.until.is_some_and(|until| until > Instant::now())
+    /// When the pause ends, while it lasts.
+    pub fn until(&self) -> Option<Instant> {
+        self.until.filter(|until| *until > Instant::now())
     }
 }
 

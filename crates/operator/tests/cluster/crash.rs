@@ -51,6 +51,51 @@ async fn killed_at_any_write_two_devices_are_flashed_two_times() -> Result<()> {
     Ok(())
 }
 
+/// Every third write is lost on its way, and the answer to every third: what has happened is found out by reading.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_writes_and_lost_answers_are_settled_by_a_live_read() -> Result<()> {
+    let site = Site::new(script).await?;
+    let gate = Gate::start(&site.cluster, |call| match call.number % 3 {
+        0 => Verdict::PassThenDrop,
+        1 => Verdict::Drop,
+        _ => Verdict::Pass,
+    })
+    .await?;
+    let boards = site.two_boards().await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    site.flash("flashjob", &boards).await?;
+    let done = site.phase("flashjob", Phase::Completed).await;
+    let done = done.with_context(|| format!("the operator said:\n{}", operator.log()))?;
+    assert_eq!(done.failures, []);
+    site.cleaned_up().await?;
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "{}", operator.log());
+    Ok(())
+}
+
+/// The network is gone for a while, in the middle of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_off_the_network_goes_on_when_it_is_back() -> Result<()> {
+    let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
+    let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
+    let boards = site.two_boards().await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    site.flash("flashjob", &boards).await?;
+    site.kubelet.started(1).await;
+    gate.cut();
+    operator.says("failed").await?;
+    let starts = site.kubelet.starts();
+    eventually("what was started to end", PATIENCE, async || {
+        let all = site.kubelet.starts();
+        Ok(all.iter().take(starts.len()).all(|s| s.ended_at.is_some()).then_some(()))
+    })
+    .await?;
+    gate.mend();
+    site.phase("flashjob", Phase::Completed).await?;
+    site.cleaned_up().await?;
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "{}", operator.log());
+    Ok(())
+}
+
 /// A life without a crash: how many writes it takes.
 async fn count_writes() -> Result<usize> {
     let site = Site::new(script).await?;

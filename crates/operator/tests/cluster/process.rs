@@ -38,6 +38,10 @@ fn what_is_wrong_is_said_in_a_sentence() {
     assert!(!ok && said.contains("no cluster"), "{said}");
     let (ok, _, said) = run(&["run", "--metrics-bind-address=nonsense"]);
     assert!(!ok && said.contains("expected :port, ip:port, or 0"), "{said}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let flag = format!("--health-probe-bind-address={}", taken.local_addr().unwrap());
+    let (ok, _, said) = run(&["run", &flag]);
+    assert!(!ok && said.contains("cannot serve health on 127.0.0.1"), "{said}");
     let (ok, _, said) = run(&["run", "--controllers=edge"]);
     assert!(!ok && said.contains("flashjob"), "{said}");
 }
