@@ -18,7 +18,7 @@ use crate::status::{self, Verdict};
 /// Looks at one job and says what to do.
 pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     if view.job.deleting {
-        return deletion::plan(view);
+        return deletion::plan(view, now);
     }
     let ledger = match view.ledger {
         LedgerState::Unknown => return Plan::default(),

@@ -3,11 +3,14 @@
 //! The ledger is not asked: it goes with its owner, and nothing starts any more. Running Pods are ended gracefully, the
 //! one case in which a flash is cut off.
 
-use crate::facts::View;
+use jiff::Timestamp;
+
+use crate::facts::{LedgerState, View};
 use crate::plan::{Deletion, Kind, Plan};
+use crate::round::pod_in_use;
 
 /// What is left to do before the job may go.
-pub fn plan(view: &View<'_>) -> Plan {
+pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !view.job.finalizer {
         return plan;
@@ -37,7 +40,18 @@ pub fn plan(view: &View<'_>) -> Plan {
         }
     }
     plan.release = !pods_left && !anything_left;
+    plan.claims = boards_at_work(view, now);
     plan
+}
+
+/// A board whose Pod has not ended yet is not free for another job.
+fn boards_at_work(view: &View<'_>, now: Timestamp) -> Option<Vec<String>> {
+    let LedgerState::Sealed(ledger) = view.ledger else { return None };
+    let at_work = ledger.records.iter().filter(|record| {
+        let children = view.children.get(&record.target);
+        children.is_some_and(|c| c.pods.values().any(|slot| pod_in_use(slot, now)))
+    });
+    Some(at_work.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()).collect())
 }
 
 fn deletion(target: &str, kind: Kind, name: &str, uid: &str) -> Deletion {

@@ -27,8 +27,8 @@ pub struct Plan {
     pub status: Option<FlashJobStatus>,
     /// Nothing more will happen by itself.
     pub finished: bool,
-    /// Boards this job holds.
-    pub claims: Vec<String>,
+    /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.
+    pub claims: Option<Vec<String>>,
     /// Ends that this plan records, for the log and the metrics.
     pub ended: Vec<AttemptEnd>,
     /// When to look again although nothing may have happened.

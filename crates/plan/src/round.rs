@@ -44,6 +44,7 @@ pub struct Round<'a> {
     /// Boards that entries of this job hold.
     pub(crate) claimed: HashSet<String>,
     ledger: &'a Ledger,
+    claims: Vec<String>,
     summary: Summary,
 }
 
@@ -93,6 +94,7 @@ impl<'a> Round<'a> {
             spec,
             change: Change::default(),
             plan: Plan::default(),
+            claims: Vec::new(),
             summary: Summary::default(),
             slots: max_parallel.saturating_sub(at_work),
             services_ahead: max_parallel.saturating_sub(ahead),
@@ -120,7 +122,7 @@ impl<'a> Round<'a> {
             Some(outcome) => {
                 // Given up, but its Pod may still be at work: the board stays ours until that is over.
                 if self.has_pod_at_work(record) {
-                    self.plan.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+                    self.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
                 }
                 self.summary.count_final(record, outcome);
             }
@@ -201,7 +203,7 @@ impl<'a> Round<'a> {
         if let Some(pinned) = record.pinned.as_ref()
             && (claims || matches!(state, State::Addressing))
         {
-            self.plan.claims.push(pinned.endpoint.clone());
+            self.claims.push(pinned.endpoint.clone());
         }
         // Devices whose turn has not come are counted, not listed.
         let listed = !matches!(state, State::Pending) || record.open;
@@ -250,8 +252,10 @@ impl<'a> Round<'a> {
         let job_status = status::of_job(self.view, self.ledger, self.summary);
         plan.finished = settled && job_status.completion_time.is_some();
         plan.status = Some(job_status);
-        plan.claims.sort();
-        plan.claims.dedup();
+        let mut claims = self.claims;
+        claims.sort();
+        claims.dedup();
+        plan.claims = Some(claims);
         if !settled {
             plan.ledger = LedgerPlan::Update(self.change);
         }

@@ -60,7 +60,9 @@ impl Engine {
         if list_pods {
             self.list_pods(uid);
         }
-        self.set_claims(uid, claims);
+        if let Some(claims) = claims {
+            self.set_claims(uid, claims);
+        }
         if let Some(job) = self.jobs.get_mut(uid) {
             job.finished = finished;
         }
