@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use crate::deletion;
 use crate::facts::{LedgerState, View};
-use crate::instances::Found;
-use crate::ledger::{Change, Ledger, Pinned, Record, SHARD_SIZE};
+use crate::ledger::{Change, Ledger, Record, SHARD_SIZE};
 use crate::names;
 use crate::plan::{Deletion, Kind, LedgerPlan, Plan};
+use crate::prepare::{look_up, pin};
 use crate::round::Round;
 use crate::spec::Spec;
 use crate::status::{self, Verdict};
@@ -57,14 +57,9 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     };
     let record = |device: &String| {
         let mut record = Record::new(&job.uid, device, &spec.revision, now);
-        let reachable = |n: &str| view.settings.device_namespaces.allows(&job.namespace, n);
-        if let Found::One(instance) = instances.find(device, &job.namespace, reachable) {
-            record.pinned = Some(Pinned {
-                namespace: instance.namespace.clone(),
-                name: instance.name.clone(),
-                endpoint: instance.endpoint.clone(),
-            });
-        }
+        // Those that are there now are pinned with the first write; it saves one each.
+        let found = look_up(view, instances, device).ok().filter(|i| !i.endpoint.is_empty());
+        record.pinned = found.map(|instance| pin(spec, instance));
         record
     };
     let records = spec.devices.iter().map(record).collect();

@@ -123,7 +123,8 @@ fn environment(
         "" => second.clone().unwrap_or_default(),
         first => first.to_owned(),
     };
-    let endpoint = spec.host_endpoint.clone().unwrap_or_else(|| instance.endpoint.clone());
+    // What is locked is what is flashed, also if Akri says another address by now.
+    let endpoint = record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default();
     let verify = match spec.verify {
         Verify::Version => "Version",
         Verify::Restart => "Restart",

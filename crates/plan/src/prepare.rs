@@ -4,14 +4,15 @@ use flashjob_api::Reason;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::end::End;
-use crate::facts::{Children, Refusal};
-use crate::instances::{Found, Instance};
+use crate::facts::{Children, Refusal, View};
+use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{Pinned, Record};
 use crate::plan::NewObject;
 use crate::round::{Round, STARVED_AFTER, State, pod_in_use};
 use crate::service;
 use crate::spec::Spec;
 
+/// Why there is no Instance to go on with.
 pub(crate) enum Missing {
     Unknown,
     Offline,
@@ -43,14 +44,10 @@ impl<'a> Round<'a> {
         if let Some(end) = wrong_board(spec, instance) {
             return self.end(index, record, None, end);
         }
-        let endpoint = instance.endpoint.clone();
-        let Some(pinned) = &record.pinned else {
-            let pinned = Pinned {
-                namespace: instance.namespace.clone(),
-                name: instance.name.clone(),
-                endpoint,
-            };
-            let record = Record { pinned: Some(pinned), ..record.clone() };
+        let found = pin(spec, instance);
+        let Some(pinned) = record.pinned.as_ref().filter(|pinned| **pinned == found) else {
+            // New, or at another address than before: what is locked must be what is flashed.
+            let record = Record { pinned: Some(found), ..record.clone() };
             self.waits(&record, State::Pending, "found; writing that down", None);
             self.change.records.insert(index, record);
             return;
@@ -129,7 +126,7 @@ impl<'a> Round<'a> {
             return self.waits(record, State::Pending, "not its turn yet", None);
         }
         self.services_ahead -= 1;
-        self.claimed.insert(instance.endpoint.clone());
+        self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
         let object = service::service(self.view.job, spec, &record.target, &instance.uid);
         let target = record.target.clone();
         self.plan.creates.push(NewObject::Service { target, object: Box::new(object) });
@@ -166,20 +163,16 @@ impl<'a> Round<'a> {
     /// Finds the device's Instance, or says what is missing.
     pub(crate) fn find(&self, record: &Record) -> Result<&'a Instance, Missing> {
         let Some(instances) = self.view.instances else { return Err(Missing::Unknown) };
-        if let Some(pinned) = &record.pinned {
-            return instances
+        let instance = match &record.pinned {
+            Some(pinned) => instances
                 .find_again(&pinned.namespace, &pinned.name, &pinned.endpoint)
-                .ok_or(Missing::Offline);
+                .ok_or(Missing::Offline)?,
+            None => look_up(self.view, instances, &record.device)?,
+        };
+        if instance.endpoint.is_empty() {
+            return Err(Missing::NoEndpoint);
         }
-        let own = &self.view.job.namespace;
-        let reachable = |n: &str| self.view.settings.device_namespaces.allows(own, n);
-        match instances.find(&record.device, own, reachable) {
-            Found::One(instance) if instance.deleting => Err(Missing::Offline),
-            Found::One(instance) if instance.endpoint.is_empty() => Err(Missing::NoEndpoint),
-            Found::One(instance) => Ok(instance),
-            Found::Nothing => Err(Missing::Offline),
-            Found::Several(paths) => Err(Missing::Several(paths.join(", "))),
-        }
+        Ok(instance)
     }
 
     pub(crate) fn missing(&mut self, index: usize, record: &Record, missing: Missing) {
@@ -215,6 +208,31 @@ impl<'a> Round<'a> {
             self.plan.look_again_at(give_up_at);
         }
         self.waits(record, State::Offline, words, Some(record.turn));
+    }
+}
+
+/// Finds what a user wrote, for a device that was not found before.
+pub(crate) fn look_up<'a>(
+    view: &View<'_>,
+    instances: &'a Instances,
+    written: &str,
+) -> Result<&'a Instance, Missing> {
+    let own = &view.job.namespace;
+    let reachable = |n: &str| view.settings.device_namespaces.allows(own, n);
+    match instances.find(written, own, reachable) {
+        Found::One(instance) if instance.deleting => Err(Missing::Offline),
+        Found::One(instance) => Ok(instance),
+        Found::Nothing => Err(Missing::Offline),
+        Found::Several(paths) => Err(Missing::Several(paths.join(", "))),
+    }
+}
+
+/// What a device is from now on: this Instance, at the address that will be flashed.
+pub(crate) fn pin(spec: &Spec, instance: &Instance) -> Pinned {
+    Pinned {
+        namespace: instance.namespace.clone(),
+        name: instance.name.clone(),
+        endpoint: spec.host_endpoint.clone().unwrap_or_else(|| instance.endpoint.clone()),
     }
 }
 

@@ -121,7 +121,7 @@ async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -
     });
     let outer = json!({
         "uuid": [board.uid()], "firmware": "f", "version": "v", "flashjobPodImage": "i",
-        "rollout": null, "retry": null, "timeouts": null, "service": null,
+        "rollout": null, "retry": null, "timeouts": null, "service": null, "device": "",
     });
     for (name, spec) in [("inner", nulls), ("outer", outer)] {
         let object = |name: &str| {

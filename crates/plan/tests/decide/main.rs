@@ -6,6 +6,7 @@ mod world;
 
 use flashjob_api::Phase;
 use flashjob_plan::facts::{Claim, Refusal};
+use flashjob_plan::instances::Instance;
 use flashjob_plan::ledger::Outcome;
 use flashjob_plan::{Kind, LedgerPlan, NewObject, Plan};
 use serde_json::json;
@@ -364,4 +365,33 @@ fn deletion_ends_pods_then_services_then_lets_go() {
     let third = world.step();
     assert!(third.deletes.is_empty() && third.release);
     assert!(!world.step().release, "once");
+}
+
+#[test]
+fn an_instance_without_an_address_is_no_device_yet() {
+    let mut world = World::new(&["a"], json!({}));
+    let nowhere = Instance {
+        uid: "uid-a".into(),
+        namespace: "ns".into(),
+        name: "a".into(),
+        ..Instance::default()
+    };
+    world.instances.insert(nowhere);
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.discover("a");
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn what_is_locked_is_what_is_flashed() {
+    let address = |world: &World| world.record("a").pinned.clone().unwrap().endpoint;
+    let mut world = World::new(&["a"], json!({ "hostEndpoint": "10.0.0.9" }));
+    let plan = world.settle();
+    assert_eq!((plan.claims, address(&world)), (Some(vec!["10.0.0.9".into()]), "10.0.0.9".into()));
+    // The board comes back at another address, for the next attempt.
+    world.edit(&["a"], json!({ "retry": { "backoffSeconds": 0 } }));
+    world.settle();
+    world.ends("a", 1, "");
+    let plan = world.settle();
+    assert_eq!((plan.claims, address(&world)), (Some(vec!["at-a".into()]), "at-a".into()));
 }
