@@ -34,7 +34,7 @@ use crate::status::FlashJobStatus;
         name = "Done",
         type_ = "string",
         json_path = ".status.done",
-        description = "Devices that run the firmware, of all devices"
+        description = "Devices that were flashed, of all devices"
     ),
     printcolumn(name = "Failed", type_ = "integer", json_path = ".status.counts.failed"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),

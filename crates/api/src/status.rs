@@ -13,11 +13,12 @@ use serde::{Deserialize, Serialize};
 pub struct FlashJobStatus {
     /// Pending, InProgress, Suspended, Completed or Failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_word")]
     pub phase: Option<Phase>,
     /// One sentence about the job as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Devices that run the firmware, of all devices, such as "3/10".
+    /// Devices that were flashed, of all devices, such as "3/10".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<String>,
     /// How many devices are in which state.
@@ -45,7 +46,7 @@ pub struct FlashJobStatus {
     /// The address the board dials, for jobs with one device.
     #[serde(default, rename = "externalIP", skip_serializing_if = "Option::is_none")]
     pub external_ip: Option<String>,
-    /// The devices that run the firmware, as written in spec.uuid.
+    /// The devices that are done, as written in spec.uuid.
     #[serde(default, rename = "completedUUIDs", skip_serializing_if = "Vec::is_empty")]
     pub completed_uuids: Vec<String>,
     /// The devices at work now; 100 are shown.
@@ -65,10 +66,13 @@ pub enum Phase {
     InProgress,
     /// Held by spec.suspend.
     Suspended,
-    /// Every device runs the firmware or was left out on purpose.
+    /// Every device was flashed, or left out on purpose.
     Completed,
-    /// Ended, and at least one device does not run the firmware.
+    /// Ended, and at least one device was not flashed.
     Failed,
+    /// A word of the original's, until the operator has written its own.
+    #[serde(other)]
+    Other,
 }
 
 /// How many devices are in which state. They add up to the total.
@@ -87,7 +91,7 @@ pub struct Counts {
     pub blocked: i32,
     /// A flash Pod is at work.
     pub flashing: i32,
-    /// The device says it runs the firmware.
+    /// The flash Pod says that it is done.
     pub succeeded: i32,
     /// Given up.
     pub failed: i32,
@@ -154,4 +158,10 @@ pub struct Failure {
     /// How many attempts were made.
     #[serde(default)]
     pub attempts: i32,
+}
+
+/// Not a list of words: a job the original left behind has a phase of its own, and a server that refused it would refuse
+/// every write to the job.
+fn any_word(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "nullable": true })
 }

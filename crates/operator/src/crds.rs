@@ -105,13 +105,21 @@ impl Missing {
     }
 }
 
+/// Says whether a CRD is there; not, if that cannot be found out now.
 async fn is_there(client: &Client, needed: Needed) -> bool {
-    match client.list_api_group_resources(needed.group_version).await {
-        Ok(list) => list.resources.iter().any(|r| r.name == needed.resource),
-        Err(kube::Error::Api(status)) if status.is_not_found() => false,
-        Err(error) => {
-            tracing::warn!(%error, "asking the API server for {} failed", needed.crd);
-            false
-        }
+    look_for(client, needed).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "asking the API server for {} failed", needed.crd);
+        false
+    })
+}
+
+/// A group is asked for its kinds only when it is there: otherwise the answer is a 404 that reads like a fault.
+async fn look_for(client: &Client, needed: Needed) -> kube::Result<bool> {
+    let groups = client.list_api_groups().await?.groups;
+    let mut versions = groups.into_iter().flat_map(|group| group.versions);
+    if !versions.any(|version| version.group_version == needed.group_version) {
+        return Ok(false);
     }
+    let kinds = client.list_api_group_resources(needed.group_version).await?.resources;
+    Ok(kinds.iter().any(|kind| kind.name == needed.resource))
 }

@@ -1,18 +1,18 @@
 //! From a view to a plan: the job as a whole. What one device needs is in `round`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use flashjob_api::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
 use crate::deletion;
+use crate::edits::Edits;
 use crate::facts::{LedgerState, View};
-use crate::ledger::{Change, Ledger, Record, SHARD_SIZE};
+use crate::ledger::{Ledger, Record};
 use crate::names;
 use crate::plan::{Deletion, Kind, LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
-use crate::round::Round;
-use crate::spec::Spec;
+use crate::round::{Round, boards_at_work};
 use crate::status::{self, Verdict};
 
 /// Looks at one job and says what to do.
@@ -23,16 +23,18 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     let ledger = match view.ledger {
         LedgerState::Unknown => return Plan::default(),
         LedgerState::Broken(error) => {
-            return lost(view, &format!("the ledger cannot be read: {error}"));
+            return lost(view, &format!("the ledger cannot be read: {error}"), now);
         }
         LedgerState::Absent if view.job.ledger.is_some() => {
-            return lost(view, "the ledger of this job is gone");
+            return lost(view, "the ledger of this job is gone", now);
         }
         LedgerState::Partial(shards) if view.job.ledger.is_none() => {
             let ledger = LedgerPlan::Clear(shards.to_vec());
             return Plan { ledger, ..Plan::default() };
         }
-        LedgerState::Partial(_) => return lost(view, "a part of the ledger of this job is gone"),
+        LedgerState::Partial(_) => {
+            return lost(view, "a part of the ledger of this job is gone", now);
+        }
         LedgerState::Absent => return begin(view, now),
         LedgerState::Sealed(ledger) => ledger,
     };
@@ -69,13 +71,13 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
 
 /// A job with a ledger.
 fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
+    let edits = Edits::of(view, ledger, now);
     let mut round = Round::new(view, ledger, now);
-    if let Ok(spec) = &view.job.spec {
-        follow_edits(view, ledger, spec, &mut round.change, now);
-    }
     for (index, record) in ledger.records.iter().enumerate() {
-        round.step(index, record);
+        let leaves = edits.dropped.get(&index) == Some(&true);
+        round.step(index, record, leaves || record.dropped);
     }
+    edits.merge(ledger, &mut round.change, now);
     if !view.settled && !ledger.records.iter().any(|r| r.open && r.permit) {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
@@ -83,50 +85,6 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     clean_up(view, ledger, &mut round.plan);
     round.record_completion();
     round.into_plan()
-}
-
-/// Brings the records in line with an edited spec: another firmware, devices added, devices taken out.
-fn follow_edits(
-    view: &View<'_>,
-    ledger: &Ledger,
-    spec: &Spec,
-    change: &mut Change,
-    now: Timestamp,
-) {
-    let job = view.job;
-    let current =
-        ledger.header.generation == job.generation && ledger.header.devices == ledger.records.len();
-    if current {
-        return;
-    }
-    let wanted: HashSet<&str> = spec.devices.iter().map(String::as_str).collect();
-    let mut known: HashSet<&str> = HashSet::new();
-    for (index, record) in ledger.records.iter().enumerate() {
-        known.insert(&record.device);
-        let dropped = !wanted.contains(record.device.as_str());
-        if dropped && record.attempt == 0 && !record.dropped {
-            change.records.insert(index, Record { dropped, ..record.clone() });
-        } else if !dropped && record.dropped {
-            change.records.insert(index, record.renewed(&job.uid, &spec.revision, now));
-        }
-    }
-    // New devices go to the end, one shard at a time, so that records are acknowledged in order.
-    let next = ledger.records.len();
-    let room = SHARD_SIZE - next % SHARD_SIZE;
-    let added: Vec<&String> = spec.devices.iter().filter(|d| !known.contains(d.as_str())).collect();
-    for (place, device) in added.iter().take(room).enumerate() {
-        change.records.insert(next + place, Record::new(&job.uid, device, &spec.revision, now));
-    }
-    if added.is_empty() {
-        let mut header = ledger.header.clone();
-        if header.revision != spec.revision {
-            header.completed = None;
-        }
-        header.revision.clone_from(&spec.revision);
-        header.generation = job.generation;
-        header.devices = next;
-        change.header = Some(header);
-    }
 }
 
 /// Ends every object that no open attempt needs. An attempt stays open until its result is acknowledged, so nothing
@@ -191,8 +149,9 @@ fn stuck(view: &View<'_>, reason: Reason, message: &str) -> Plan {
     Plan { status: Some(status::plain(view.job, verdict)), finished: true, ..Plan::default() }
 }
 
-fn lost(view: &View<'_>, what: &str) -> Plan {
+fn lost(view: &View<'_>, what: &str, now: Timestamp) -> Plan {
     let advice = "; what was flashed is not known any more, so nothing is started. Check the devices, then delete \
                   this FlashJob and create it anew for those that still need the firmware";
-    stuck(view, Reason::LedgerLost, &format!("{what}{advice}"))
+    let plan = stuck(view, Reason::LedgerLost, &format!("{what}{advice}"));
+    Plan { claims: Some(boards_at_work(view, now)), ..plan }
 }

@@ -5,9 +5,9 @@
 
 use jiff::Timestamp;
 
-use crate::facts::{LedgerState, View};
+use crate::facts::View;
 use crate::plan::{Deletion, Kind, Plan};
-use crate::round::pod_in_use;
+use crate::round::boards_at_work;
 
 /// What is left to do before the job may go.
 pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
@@ -40,18 +40,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         }
     }
     plan.release = !pods_left && !anything_left;
-    plan.claims = boards_at_work(view, now);
+    plan.claims = Some(boards_at_work(view, now));
     plan
-}
-
-/// A board whose Pod has not ended yet is not free for another job.
-fn boards_at_work(view: &View<'_>, now: Timestamp) -> Option<Vec<String>> {
-    let LedgerState::Sealed(ledger) = view.ledger else { return None };
-    let at_work = ledger.records.iter().filter(|record| {
-        let children = view.children.get(&record.target);
-        children.is_some_and(|c| c.pods.values().any(|slot| pod_in_use(slot, now)))
-    });
-    Some(at_work.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()).collect())
 }
 
 fn deletion(target: &str, kind: Kind, name: &str, uid: &str) -> Deletion {

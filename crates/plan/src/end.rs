@@ -6,7 +6,7 @@ use flashjob_api::Reason;
 use serde::Deserialize;
 
 use crate::facts::{Container, Pod, PodPhase};
-use crate::ledger::Outcome;
+use crate::ledger::{MESSAGE_BYTES, Outcome};
 
 /// The end of an attempt.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ pub fn of(pod: &Pod) -> End {
     let report: Option<Report> = serde_json::from_str(text).ok();
     let words = match &report {
         Some(report) => report.message.clone().unwrap_or_default(),
-        None => text.to_owned(),
+        None => last_words(text),
     };
     let report = report.unwrap_or_default();
     let skipped = report.result.is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
@@ -72,6 +72,19 @@ pub fn of(pod: &Pod) -> End {
             };
             End::failed(reason_word.unwrap_or(fallback), message)
         }
+    }
+}
+
+/// Of plain text, usually the end of a log, the end says what happened.
+fn last_words(text: &str) -> String {
+    let start = text.len().saturating_sub(MESSAGE_BYTES);
+    match (start..text.len()).find(|at| text.is_char_boundary(*at)) {
+        // Not the second half of a line, if a whole one follows.
+        Some(at) if at > 0 => {
+            let tail = &text[at..];
+            tail.split_once('\n').map_or(tail, |(_, whole)| whole).to_owned()
+        }
+        _ => text.to_owned(),
     }
 }
 
@@ -108,6 +121,7 @@ mod tests {
             version: 1,
             name: "pod".into(),
             uid: "uid".into(),
+            endpoint: "at".into(),
             created: Timestamp::UNIX_EPOCH,
             deleting: None,
             phase: if exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed },
@@ -137,6 +151,16 @@ mod tests {
             let end = of(&pod);
             assert_eq!((end.result(), end.message.as_str()), (result, message));
         }
+    }
+
+    #[test]
+    fn of_a_long_log_the_end_is_kept() {
+        let log = format!("{}\nfatal: no route to board", "noise\n".repeat(200));
+        let end = of(&ended(1, &log));
+        assert!(end.message.ends_with("fatal: no route to board"), "{}", end.message);
+        assert!(end.message.starts_with("noise"), "{}", end.message);
+        let one_line = of(&ended(1, &"ä".repeat(300))).message;
+        assert!(one_line.len() <= MESSAGE_BYTES && one_line.starts_with('ä'));
     }
 
     #[test]

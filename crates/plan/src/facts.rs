@@ -214,6 +214,8 @@ pub struct Pod {
     pub name: String,
     /// Its uid.
     pub uid: String,
+    /// The board it is for.
+    pub endpoint: String,
     /// When it was created.
     pub created: Timestamp,
     /// When its end was asked for, if it was.

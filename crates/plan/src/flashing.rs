@@ -111,7 +111,7 @@ impl Round<'_> {
 
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
     pub(crate) fn start(&mut self, index: usize, record: &Record) {
-        let Some(spec) = self.spec.filter(|s| !s.suspend) else {
+        let Some(spec) = self.active() else {
             return self.waits(record, State::Pending, "the job is held", None);
         };
         let instance = match self.find(record) {

@@ -50,6 +50,9 @@ pub struct Header {
     /// When the last device of this revision got its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Timestamp>,
+    /// Since when the job is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Timestamp>,
     /// Everything before the header was written.
     pub sealed: bool,
 }
@@ -94,7 +97,7 @@ pub struct Record {
     /// When the result was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// The user has taken the device out of the job before it began.
+    /// The user has taken the device out of the job. A result it has stays on record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,
     /// Device and revision in one word; worked out, not stored.
@@ -175,6 +178,7 @@ impl Ledger {
                 devices: records.len(),
                 started: now,
                 completed: None,
+                suspended: None,
                 sealed: true,
             },
             records,

@@ -10,6 +10,7 @@
 
 mod decide;
 mod deletion;
+mod edits;
 mod end;
 pub mod facts;
 mod flashing;

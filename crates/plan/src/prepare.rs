@@ -31,14 +31,14 @@ impl<'a> Round<'a> {
         if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
             self.plan.look_again_at(at);
             let why = record.message.clone().unwrap_or_default();
-            let words = format!("tried again later: {why}");
+            let words = format!("tried again at {}: {why}", at.strftime("%H:%M:%S UTC"));
             return self.waits(record, State::BackOff, &words, record.ended);
         }
         let instance = match self.find(record) {
             Ok(instance) => instance,
             Err(missing) => return self.missing(index, record, missing),
         };
-        let Some(spec) = self.spec.filter(|s| !s.suspend) else {
+        let Some(spec) = self.active() else {
             return self.waits(record, State::Pending, "the job is held", None);
         };
         if let Some(end) = wrong_board(spec, instance) {
@@ -55,13 +55,13 @@ impl<'a> Round<'a> {
         let holder = self.view.claims.get(&pinned.endpoint);
         if let Some(other) = holder.filter(|claim| claim.job_uid != self.view.job.uid) {
             let words = format!("{} holds this device", other.job);
-            return self.waits(record, State::Blocked, &words, None);
+            return self.waits(record, State::Blocked, &words, Some(record.turn));
         }
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
         if !mine && self.claimed.contains(&pinned.endpoint) {
             let words = "another entry of this job is the same device";
-            return self.waits(record, State::Blocked, words, None);
+            return self.waits(record, State::Blocked, words, Some(record.turn));
         }
         match slot.here() {
             _ if slot.busy => {
@@ -199,7 +199,7 @@ impl<'a> Round<'a> {
         };
         let limit = self.spec.map_or(300, |s| s.offline_seconds);
         let give_up_at = record.turn + SignedDuration::from_secs(limit);
-        let held = self.spec.is_none_or(|s| s.suspend);
+        let held = self.active().is_none();
         if self.now >= give_up_at && !held {
             let message = format!("{words}, and none for {limit} s");
             return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));

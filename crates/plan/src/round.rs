@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::end::End;
-use crate::facts::{Children, Pod, Slot, View};
+use crate::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::ledger::{self, Change, Ledger, Outcome, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
 use crate::spec::Spec;
@@ -104,15 +104,17 @@ impl<'a> Round<'a> {
     }
 
     /// Looks at one device.
-    pub fn step(&mut self, index: usize, record: &Record) {
-        if record.dropped {
+    pub fn step(&mut self, index: usize, record: &Record, dropped: bool) {
+        let current = record.revision == self.ledger.header.revision;
+        if dropped && !record.open && !(current && record.outcome.is_some()) {
+            // Taken out: nothing more is done for it.
             return;
         }
         self.summary.counts.total += 1;
         if record.open {
             return self.attempt(index, record);
         }
-        if record.revision != self.ledger.header.revision {
+        if !current {
             let revision = &self.ledger.header.revision;
             let renewed = record.renewed(&self.view.job.uid, revision, self.now);
             self.change.records.entry(index).or_insert(renewed);
@@ -129,6 +131,11 @@ impl<'a> Round<'a> {
             None if self.view.settled => self.prepare(index, record),
             None => self.waits(record, State::Pending, SETTLING, None),
         }
+    }
+
+    /// The spec, if anything may start now. A job that was held starts again once its clocks are set.
+    pub(crate) fn active(&self) -> Option<&'a Spec> {
+        self.spec.filter(|spec| !spec.suspend && self.ledger.header.suspended.is_none())
     }
 
     fn has_pod_at_work(&self, record: &Record) -> bool {
@@ -195,7 +202,8 @@ impl<'a> Round<'a> {
                 State::BackOff => (&mut counts.waiting, "BackOff"),
                 State::Starting => (&mut counts.flashing, "Starting"),
                 State::Flashing => (&mut counts.flashing, "Flashing"),
-                State::Recording => (&mut counts.flashing, "Recording"),
+                State::Recording if record.open => (&mut counts.flashing, "Recording"),
+                State::Recording => (&mut counts.waiting, "Recording"),
             }
         };
         *count += 1;
@@ -227,7 +235,7 @@ impl<'a> Round<'a> {
     pub fn record_completion(&mut self) {
         let final_now = |(index, record): (usize, &Record)| {
             let next = self.change.records.get(&index).unwrap_or(record);
-            next.dropped || next.outcome.is_some()
+            !next.open && (next.dropped || next.outcome.is_some())
         };
         let in_one_write = self.ledger.shards() == 1 || self.change.records.is_empty();
         let header = self.change.header.as_ref().unwrap_or(&self.ledger.header);
@@ -261,6 +269,24 @@ impl<'a> Round<'a> {
         }
         plan
     }
+}
+
+/// Boards whose Pods have not ended, for a job that goes or has lost its ledger: none of them is free for another job yet.
+pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<String> {
+    let pods = view.children.values().flat_map(|children| children.pods.values());
+    let seen = pods.filter(|slot| pod_in_use(slot, now)).filter_map(|slot| slot.seen.as_ref());
+    let mut boards: Vec<String> = seen.map(|pod| pod.endpoint.clone()).collect();
+    if let LedgerState::Sealed(ledger) = view.ledger {
+        // A Pod that is being made has not been seen yet.
+        let open = ledger.records.iter().filter(|r| {
+            let children = view.children.get(&r.target);
+            r.open && children.is_some_and(|c| holds_slot(c, r.attempt, now))
+        });
+        boards.extend(open.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()));
+    }
+    boards.sort();
+    boards.dedup();
+    boards
 }
 
 /// A slot of maxParallel is held from sending the Pod until the end of its container is seen.

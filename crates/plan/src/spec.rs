@@ -62,6 +62,8 @@ pub struct Spec {
     pub external_traffic_policy: Option<ExternalTrafficPolicy>,
     /// Start nothing new.
     pub suspend: bool,
+    /// Fields that have no meaning for this job.
+    pub ignored: Vec<&'static str>,
 }
 
 /// At most this many flash Pods at once, whatever the spec says.
@@ -78,6 +80,13 @@ impl Spec {
         let firmware = required("spec.firmware", &spec.firmware)?;
         let version = required("spec.version", &spec.version)?;
         let one_device = devices.len() == 1;
+        let overrides = [
+            ("spec.hostEndpoint", trimmed(spec.host_endpoint.as_deref())),
+            ("spec.externalIP", trimmed(spec.external_ip.as_deref())),
+        ];
+        let given = overrides.iter().filter(|(_, value)| value.is_some() && !one_device);
+        let ignored = given.map(|(field, _)| *field).collect();
+        let [host_endpoint, external_ip] = overrides.map(|(_, value)| value.filter(|_| one_device));
         let own_image = trimmed(spec.flashjob_pod_image.as_deref()).is_none();
         let image = trimmed(spec.flashjob_pod_image.as_deref())
             .or_else(|| trimmed(settings.flashjob_image.as_deref()))
@@ -107,8 +116,8 @@ impl Spec {
             version,
             device: trimmed(spec.device.as_deref()),
             application_type: trimmed(spec.application_type.as_deref()),
-            host_endpoint: trimmed(spec.host_endpoint.as_deref()).filter(|_| one_device),
-            external_ip: trimmed(spec.external_ip.as_deref()).filter(|_| one_device),
+            host_endpoint,
+            external_ip,
             image,
             own_image,
             max_parallel: max_parallel.min(settings.max_parallel.unwrap_or(MOST_PARALLEL)),
@@ -138,6 +147,7 @@ impl Spec {
             load_balancer_class: trimmed(service.load_balancer_class.as_deref()),
             external_traffic_policy: service.external_traffic_policy,
             suspend: spec.suspend.unwrap_or_default(),
+            ignored,
         })
     }
 }
@@ -256,7 +266,7 @@ mod tests {
         let one = read(json!({ "hostEndpoint": "10.0.0.1" })).unwrap();
         assert_eq!(one.host_endpoint.as_deref(), Some("10.0.0.1"));
         let two = read(json!({ "uuid": ["a", "b"], "hostEndpoint": "10.0.0.1" })).unwrap();
-        assert_eq!(two.host_endpoint, None);
+        assert_eq!((two.host_endpoint, two.ignored), (None, vec!["spec.hostEndpoint"]));
     }
 
     #[test]

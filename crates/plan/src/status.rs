@@ -92,22 +92,27 @@ pub fn of_job(view: &View<'_>, ledger: &Ledger, summary: Summary) -> FlashJobSta
     let Summary { counts, in_flight, failures, completed } = summary;
     let done = counts.succeeded + counts.skipped;
     let finished = done + counts.failed == counts.total && ledger.header.completed.is_some();
+    let mut words = sentence(&counts);
+    for field in job.spec.iter().flat_map(|spec| &spec.ignored) {
+        words.push_str(&format!("; {field} is ignored, it is for jobs with one device"));
+    }
     let verdict = match &job.spec {
         Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },
-        _ if finished && counts.failed == 0 => Verdict::Complete(sentence(&counts)),
-        _ if finished => Verdict::Failed(sentence(&counts)),
-        Ok(spec) if spec.suspend => {
-            Verdict::Suspended(format!("held by spec.suspend: {}", sentence(&counts)))
-        }
-        Ok(_) if nothing_began(ledger) => {
-            Verdict::Waiting { reason: "Starting", message: sentence(&counts) }
-        }
+        _ if finished && counts.failed == 0 => Verdict::Complete(words),
+        _ if finished => Verdict::Failed(match failures.first() {
+            Some(first) => {
+                let Failure { uuid, reason, message, .. } = first;
+                format!("{words}; {uuid}: {reason}: {message}")
+            }
+            None => words,
+        }),
+        Ok(spec) if spec.suspend => Verdict::Suspended(format!("held by spec.suspend: {words}")),
+        Ok(_) if nothing_began(ledger) => Verdict::Waiting { reason: "Starting", message: words },
         Ok(_) => match view.trouble {
-            None => Verdict::Working(sentence(&counts)),
-            Some(trouble) => Verdict::Working(format!(
-                "{}; the ledger cannot be written: {trouble}",
-                sentence(&counts)
-            )),
+            None => Verdict::Working(words),
+            Some(trouble) => {
+                Verdict::Working(format!("{words}; the ledger cannot be written: {trouble}"))
+            }
         },
     };
     let mut status = FlashJobStatus {

@@ -86,7 +86,7 @@ impl Engine {
         work: impl Future<Output = Answer> + Send + 'static,
     ) {
         let job = uid.to_owned();
-        self.pool.add(uid, work.map(|answer| Input::Answer(job, answer)).boxed());
+        self.pool.add(uid, work.map(|answer| Input::Answer(job, Box::new(answer))).boxed());
     }
 
     fn create(&mut self, uid: &str, object: NewObject) {

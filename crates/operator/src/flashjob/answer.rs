@@ -263,7 +263,7 @@ impl Engine {
                 attempt = end.attempt,
                 result = end.result,
                 seconds = end.seconds,
-                message = end.message,
+                detail = end.message,
                 "ended"
             );
         }

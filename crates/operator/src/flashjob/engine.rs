@@ -43,7 +43,7 @@ pub enum Input {
     /// A watch has seen something.
     Sight(Sight),
     /// A write for this job was answered.
-    Answer(String, Answer),
+    Answer(String, Box<Answer>),
     /// It is known now which CRDs are there.
     CrdsKnown,
     /// An object has to be read live once more.
@@ -210,7 +210,7 @@ impl Engine {
             Input::Sight(sight) => self.see(sight),
             Input::Answer(job, answer) => {
                 self.pool.done();
-                self.answered(&job, answer);
+                self.answered(&job, *answer);
                 self.wake(&job);
             }
             Input::CrdsKnown => self.wake_unfinished(),

@@ -113,6 +113,7 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
         version: version(&pod.metadata),
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
+        endpoint: board(pod),
         created: created(&pod.metadata),
         deleting: pod.metadata.deletion_timestamp.as_ref().map(|t| t.0),
         phase,
@@ -122,6 +123,16 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
         // The index knows when it was first seen so.
         terminal_since: None,
     }
+}
+
+/// The board a flash Pod is for, as its environment says.
+fn board(pod: &core::Pod) -> String {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut env =
+        containers.filter(|c| c.name == FLASH_CONTAINER).flat_map(|c| c.env.iter().flatten());
+    env.find(|e| e.name == instance::HOST_ENDPOINT)
+        .and_then(|e| e.value.clone())
+        .unwrap_or_default()
 }
 
 fn container(status: &core::ContainerStatus) -> Container {

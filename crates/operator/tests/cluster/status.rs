@@ -57,7 +57,7 @@ async fn an_erased_and_a_nonsensical_status_are_rebuilt_and_nothing_is_flashed_a
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
 
     // Also once everything is over.
-    put(json!({ "phase": "Pending" })).await?;
+    put(json!({ "phase": "Running", "message": "as the original leaves it" })).await?;
     let again = site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(again.completion_time, done.completion_time);
     assert_eq!(site.flashed().len(), 2);

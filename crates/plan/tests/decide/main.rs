@@ -395,3 +395,70 @@ fn what_is_locked_is_what_is_flashed() {
     let plan = world.settle();
     assert_eq!((plan.claims, address(&world)), (Some(vec!["at-a".into()]), "at-a".into()));
 }
+
+#[test]
+fn a_device_taken_out_after_it_was_flashed_stays_on_record_and_is_not_flashed_again() {
+    let mut world = World::new(&["a", "b"], json!({}));
+    world.settle();
+    world.ends("a", 0, "");
+    world.runs("b");
+    world.settle();
+    world.edit(&["a"], json!({}));
+    world.settle();
+    assert!(world.record("b").open, "what is under way goes on");
+    world.ends("b", 0, "");
+    let done = world.settle();
+    assert_eq!(done.status.unwrap().done.as_deref(), Some("2/2"), "its result stays");
+    world.edit(&["a"], json!({ "firmware": "f:2" }));
+    world.settle();
+    assert_eq!((world.record("a").attempt, world.record("b").attempt), (2, 1));
+    world.ends("a", 0, "");
+    let done = world.settle();
+    assert_eq!(phase(&done), Phase::Completed);
+    assert_eq!(done.status.unwrap().done.as_deref(), Some("1/1"));
+    // And back in: it is due, for it has not got this firmware.
+    world.edit(&["a", "b"], json!({ "firmware": "f:2" }));
+    world.settle();
+    assert_eq!(world.record("b").attempt, 2);
+}
+
+#[test]
+fn clocks_stand_still_while_a_job_is_held() {
+    let mut world = World::new(&["a"], json!({}));
+    world.instances.remove("ns", "a");
+    world.settle();
+    world.after(200);
+    world.edit(&["a"], json!({ "suspend": true }));
+    world.settle();
+    world.after(3600);
+    world.edit(&["a"], json!({}));
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.after(99);
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.after(1);
+    assert_eq!(reason(&world.settle()), "DeviceNotFound");
+}
+
+#[test]
+fn a_job_that_lost_its_ledger_still_holds_the_board_its_pod_works_on() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.runs("a");
+    world.ledger = None;
+    assert_eq!(world.step().claims, Some(vec!["at-a".into()]));
+}
+
+#[test]
+fn a_failed_job_names_the_first_failure_and_a_useless_field_is_named() {
+    let mut world =
+        World::new(&["a", "b"], json!({ "hostEndpoint": "x", "retry": { "limit": 0 } }));
+    world.settle();
+    world.ends("a", 0, "");
+    world.ends("b", 3, "no route");
+    let message = world.settle().status.unwrap().message.unwrap();
+    assert_eq!(
+        message,
+        "1 of 2 devices done, 1 failed; spec.hostEndpoint is ignored, it is for jobs with one \
+         device; b: FlashFailed: no route"
+    );
+}

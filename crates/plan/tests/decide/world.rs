@@ -167,8 +167,9 @@ impl World {
             NewObject::Pod { target, attempt, object } => {
                 let facts = Pod {
                     version,
-                    name: object.metadata.name.unwrap(),
+                    name: object.metadata.name.clone().unwrap(),
                     uid: format!("uid-{version}"),
+                    endpoint: env(&object, "HOST_ENDPOINT"),
                     created,
                     deleting: None,
                     phase: PodPhase::Pending,
@@ -215,4 +216,9 @@ impl World {
         let message = Some(message.to_owned());
         pod.container = Container::Ended { exit_code, reason: None, message, at: Some(now) };
     }
+}
+
+fn env(pod: &k8s_openapi::api::core::v1::Pod, name: &str) -> String {
+    let env = pod.spec.as_ref().unwrap().containers[0].env.as_ref().unwrap();
+    env.iter().find(|e| e.name == name).unwrap().value.clone().unwrap()
 }

@@ -1,0 +1,82 @@
+//! What an edited spec does to the ledger: another firmware, devices added, devices taken out, a job held and released.
+//!
+//! Edits touch nothing that is under way: an open attempt goes on to its end. They are looked at once per generation.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+
+use crate::facts::View;
+use crate::ledger::{Change, Header, Ledger, Record, SHARD_SIZE};
+use crate::spec::Spec;
+
+/// What the spec's newest generation asks for.
+#[derive(Default)]
+pub struct Edits {
+    /// Devices taken out (true) or taken in again (false), by their place.
+    pub dropped: HashMap<usize, bool>,
+    added: Vec<Record>,
+    header: Option<Header>,
+}
+
+impl Edits {
+    /// Compares the spec with what the ledger says of it.
+    pub fn of(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Edits {
+        let job = view.job;
+        let Ok(spec) = &job.spec else { return Edits::default() };
+        let records = &ledger.records;
+        let header = &ledger.header;
+        if header.generation == job.generation && header.devices == records.len() {
+            return Edits::default();
+        }
+        let wanted: HashSet<&str> = spec.devices.iter().map(String::as_str).collect();
+        let known: HashSet<&str> = records.iter().map(|r| r.device.as_str()).collect();
+        let dropped = records.iter().enumerate().filter_map(|(index, record)| {
+            let dropped = !wanted.contains(record.device.as_str());
+            (dropped != record.dropped).then_some((index, dropped))
+        });
+        // New devices go to the end, one shard at a time, so that records are acknowledged in order.
+        let room = SHARD_SIZE - records.len() % SHARD_SIZE;
+        let new = spec.devices.iter().filter(|device| !known.contains(device.as_str()));
+        let added: Vec<Record> =
+            new.map(|d| Record::new(&job.uid, d, &spec.revision, now)).take(room).collect();
+        let header = added.is_empty().then(|| next_header(ledger, spec, job.generation, now));
+        Edits { dropped: dropped.collect(), added, header }
+    }
+
+    /// Adds the edits to what the devices' own steps have changed.
+    pub fn merge(self, ledger: &Ledger, change: &mut Change, now: Timestamp) {
+        for (index, dropped) in self.dropped {
+            let Some(record) = ledger.records.get(index) else { continue };
+            let record = change.records.entry(index).or_insert_with(|| record.clone());
+            record.dropped = dropped;
+            record.turn = now;
+        }
+        let next = ledger.records.len();
+        change.records.extend(self.added.into_iter().enumerate().map(|(n, r)| (next + n, r)));
+        let Some(header) = self.header else { return };
+        if let (Some(since), None) = (ledger.header.suspended, header.suspended) {
+            // Released: clocks that stood still go on where they were.
+            let stood = now.duration_since(since);
+            for (index, record) in ledger.records.iter().enumerate() {
+                if record.outcome.is_none() && !record.dropped {
+                    let record = change.records.entry(index).or_insert_with(|| record.clone());
+                    record.turn += stood;
+                }
+            }
+        }
+        change.header = Some(header);
+    }
+}
+
+fn next_header(ledger: &Ledger, spec: &Spec, generation: i64, now: Timestamp) -> Header {
+    let old = &ledger.header;
+    Header {
+        generation,
+        revision: spec.revision.clone(),
+        devices: ledger.records.len(),
+        completed: old.completed.filter(|_| old.revision == spec.revision),
+        suspended: spec.suspend.then(|| old.suspended.unwrap_or(now)),
+        ..old.clone()
+    }
+}
