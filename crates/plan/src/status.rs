@@ -185,7 +185,8 @@ fn conclude(job: &Job, status: &mut FlashJobStatus, verdict: Verdict) {
             type_: (*type_).to_owned(),
             status: if *holds { "True" } else { "False" }.to_owned(),
             reason: reason.to_owned(),
-            message: message.clone(),
+            // Said once for people, and on Ready, which tools show whatever it says.
+            message: if *holds || *type_ == "Ready" { message.clone() } else { String::new() },
             observed_generation: Some(job.generation),
             // Set by `act`, which knows when the condition last changed.
             last_transition_time: Time(Timestamp::UNIX_EPOCH),

@@ -1,13 +1,17 @@
-//! The process itself: commands, health, metrics.
+//! The process itself: commands, health, metrics, rights.
 
 use std::process::Command;
 
 use anyhow::Result;
 use flashjob_api::Phase;
 use flashjob_sim::Script;
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
 
 use crate::crds::{answers, free_address, get};
-use crate::site::Site;
+use crate::site::{Site, cluster};
 
 fn run(words: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_flashjob-operator"))
@@ -77,5 +81,46 @@ async fn metrics_tell_what_happened() -> Result<()> {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
     assert!(!text.contains("flashjob_failures_total{"), "{text}");
+    Ok(())
+}
+
+/// What the shipped roles give the operator's account, and what they do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_may_do_what_it_needs_and_no_more() -> Result<()> {
+    let cluster = cluster().await?;
+    let token =
+        cluster.service_account_token("operator-system", "operator-controller-manager").await?;
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(cluster.client_with_token(&token)?);
+    let ours = "application.flashjob.nbfc.io";
+    let cases = [
+        (ours, "flashjobs", "", "get list watch patch delete", "create update"),
+        (ours, "flashjobs", "status", "patch", "get update"),
+        (ours, "flashjobs", "finalizers", "update", "patch"),
+        ("akri.sh", "instances", "", "get list watch", "create update patch delete"),
+        ("", "pods", "", "get list watch create delete", "update patch"),
+        ("", "pods", "exec", "", "create"),
+        ("", "services", "", "get list watch create delete", "update patch"),
+        ("", "configmaps", "", "get list create patch delete", "watch update"),
+        ("events.k8s.io", "events", "", "create patch", "list delete"),
+        ("", "secrets", "", "", "get list watch create"),
+        ("", "nodes", "", "", "get list"),
+        ("apps", "deployments", "", "", "get create"),
+        ("coordination.k8s.io", "leases", "", "", "get update"),
+    ];
+    for (group, resource, subresource, may, may_not) in cases {
+        let wanted = may.split_whitespace().map(|v| (v, true));
+        let unwanted = may_not.split_whitespace().map(|v| (v, false));
+        for (verb, expected) in wanted.chain(unwanted) {
+            let review: SelfSubjectAccessReview = serde_json::from_value(json!({
+                "spec": { "resourceAttributes": {
+                    "group": group, "resource": resource, "subresource": subresource,
+                    "verb": verb, "namespace": "default",
+                } },
+            }))?;
+            let answer = reviews.create(&PostParams::default(), &review).await?;
+            let allowed = answer.status.is_some_and(|s| s.allowed);
+            assert_eq!(allowed, expected, "{verb} {group}/{resource}/{subresource}");
+        }
+    }
     Ok(())
 }
