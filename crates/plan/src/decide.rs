@@ -12,7 +12,9 @@ use crate::ledger::{Ledger, Record};
 use crate::names;
 use crate::plan::{Deletion, Kind, LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
+use crate::rollout;
 use crate::round::{Round, boards_at_work};
+use crate::spec::Spec;
 use crate::status::{self, Verdict};
 
 /// Looks at one job and says what to do.
@@ -59,6 +61,7 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     };
     let record = |device: &String| {
         let mut record = Record::new(&job.uid, device, &spec.revision, now);
+        record.nonce.clone_from(&spec.nonce);
         // Those that are there now are pinned with the first write; it saves one each.
         let found = look_up(view, instances, device).ok().filter(|i| !i.endpoint.is_empty());
         record.pinned = found.map(|instance| pin(spec, instance));
@@ -78,6 +81,7 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
         round.step(index, record, leaves || record.dropped);
     }
     edits.merge(ledger, &mut round.change, now);
+    round.take_turns();
     if !view.settled && !ledger.records.iter().any(|r| r.open && r.permit) {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
@@ -90,7 +94,8 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
 /// Ends every object that no open attempt needs. An attempt stays open until its result is acknowledged, so nothing
 /// here is ended before its result is safe.
 fn clean_up(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) {
-    let suspended = view.job.spec.as_ref().is_ok_and(|spec| spec.suspend);
+    let held = |spec: &Spec| spec.suspend || rollout::halt(spec, ledger).is_some();
+    let held = view.job.spec.as_ref().is_ok_and(held);
     let revision = &ledger.header.revision;
     let records: HashMap<&str, &Record> = ledger
         .records
@@ -118,7 +123,7 @@ fn clean_up(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) {
         }
         let wanted = record.is_some_and(|r| {
             let waits = r.outcome.is_none() && !r.dropped && &r.revision == revision;
-            r.open || (waits && !suspended)
+            r.open || (waits && !held)
         });
         if wanted || children.service.busy {
             continue;

@@ -38,8 +38,11 @@ impl Edits {
         // New devices go to the end, one shard at a time, so that records are acknowledged in order.
         let room = SHARD_SIZE - records.len() % SHARD_SIZE;
         let new = spec.devices.iter().filter(|device| !known.contains(device.as_str()));
-        let added: Vec<Record> =
-            new.map(|d| Record::new(&job.uid, d, &spec.revision, now)).take(room).collect();
+        let record = |device: &String| Record {
+            nonce: spec.nonce.clone(),
+            ..Record::new(&job.uid, device, &spec.revision, now)
+        };
+        let added: Vec<Record> = new.map(record).take(room).collect();
         let header = added.is_empty().then(|| next_header(ledger, spec, job.generation, now));
         Edits { dropped: dropped.collect(), added, header }
     }
@@ -71,11 +74,17 @@ impl Edits {
 
 fn next_header(ledger: &Ledger, spec: &Spec, generation: i64, now: Timestamp) -> Header {
     let old = &ledger.header;
+    let again = old.revision != spec.revision;
+    let devices = spec.devices.len();
     Header {
+        total: if again { devices } else { old.total },
+        batch: if again { 0 } else { old.batch },
+        released: if again { 0 } else { old.released },
+        batch_ended: old.batch_ended.filter(|_| !again),
         generation,
         revision: spec.revision.clone(),
         devices: ledger.records.len(),
-        completed: old.completed.filter(|_| old.revision == spec.revision),
+        completed: old.completed.filter(|_| !again),
         suspended: spec.suspend.then(|| old.suspended.unwrap_or(now)),
         ..old.clone()
     }

@@ -12,7 +12,7 @@ use crate::ledger::Record;
 use crate::plan::{Deletion, Kind, NewObject};
 use crate::pod;
 use crate::prepare::wrong_board;
-use crate::round::{Round, SETTLING, State};
+use crate::round::{NO_ROOM, Round, SETTLING, State};
 
 /// How long past its deadline a Pod is left to end by itself.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(60);
@@ -112,8 +112,12 @@ impl Round<'_> {
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
     pub(crate) fn start(&mut self, index: usize, record: &Record) {
         let Some(spec) = self.active() else {
-            return self.waits(record, State::Pending, "the job is held", None);
+            // Held with nothing sent yet: give the permit back, and with it the address.
+            return self.withdraw(index, record);
         };
+        if record.tries == 0 && !self.room {
+            return self.waits(record, State::Pending, NO_ROOM, None);
+        }
         let instance = match self.find(record) {
             Ok(instance) => instance,
             Err(missing) => return self.missing(index, record, missing),

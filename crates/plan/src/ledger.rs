@@ -50,6 +50,20 @@ pub struct Header {
     /// When the last device of this revision got its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Timestamp>,
+    /// How many devices there were when this revision began: what percentages are of.
+    #[serde(default)]
+    pub total: usize,
+    /// Which batch is under way, from 1.
+    #[serde(default)]
+    pub batch: usize,
+    /// The records before this place have had their turn.
+    #[serde(default)]
+    pub released: usize,
+    /// When the batch under way began.
+    pub released_at: Timestamp,
+    /// When the last device of the batch under way got its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_ended: Option<Timestamp>,
     /// Since when the job is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Timestamp>,
@@ -97,6 +111,9 @@ pub struct Record {
     /// When the result was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
+    /// The last `retry.nonce` it was tried for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
     /// The user has taken the device out of the job. A result it has stays on record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,
@@ -144,6 +161,7 @@ impl Record {
             reason: None,
             message: None,
             ended: None,
+            nonce: None,
             dropped: false,
             target: names::target(job_uid, device, revision),
         }
@@ -178,6 +196,11 @@ impl Ledger {
                 devices: records.len(),
                 started: now,
                 completed: None,
+                total: records.len(),
+                batch: 0,
+                released: 0,
+                released_at: now,
+                batch_ended: None,
                 suspended: None,
                 sealed: true,
             },

@@ -20,6 +20,7 @@ pub mod names;
 mod plan;
 mod pod;
 mod prepare;
+mod rollout;
 mod round;
 mod service;
 pub mod spec;

@@ -27,6 +27,8 @@ pub struct Plan {
     pub status: Option<FlashJobStatus>,
     /// Nothing more will happen by itself.
     pub finished: bool,
+    /// The job has been kept long enough: delete it.
+    pub expire: bool,
     /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.
     pub claims: Option<Vec<String>>,
     /// Ends that this plan records, for the log and the metrics.

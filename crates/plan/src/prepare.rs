@@ -8,7 +8,7 @@ use crate::facts::{Children, Refusal, View};
 use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{Pinned, Record};
 use crate::plan::NewObject;
-use crate::round::{Round, STARVED_AFTER, State, pod_in_use};
+use crate::round::{NO_ROOM, Round, STARVED_AFTER, State, pod_in_use};
 use crate::service;
 use crate::spec::Spec;
 
@@ -41,6 +41,9 @@ impl<'a> Round<'a> {
         let Some(spec) = self.active() else {
             return self.waits(record, State::Pending, "the job is held", None);
         };
+        if record.tries == 0 && !self.room {
+            return self.waits(record, State::Pending, NO_ROOM, None);
+        }
         if let Some(end) = wrong_board(spec, instance) {
             return self.end(index, record, None, end);
         }
@@ -198,7 +201,7 @@ impl<'a> Round<'a> {
             Missing::NoEndpoint => "its Akri Instance has no HOST_ENDPOINT",
         };
         let limit = self.spec.map_or(300, |s| s.offline_seconds);
-        let give_up_at = record.turn + SignedDuration::from_secs(limit);
+        let give_up_at = self.turn_of(record) + SignedDuration::from_secs(limit);
         let held = self.active().is_none();
         if self.now >= give_up_at && !held {
             let message = format!("{words}, and none for {limit} s");
@@ -207,7 +210,7 @@ impl<'a> Round<'a> {
         if !held {
             self.plan.look_again_at(give_up_at);
         }
-        self.waits(record, State::Offline, words, Some(record.turn));
+        self.waits(record, State::Offline, words, Some(self.turn_of(record)));
     }
 }
 

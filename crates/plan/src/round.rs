@@ -11,10 +11,11 @@ use flashjob_api::{InFlight, Reason};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::end::End;
+use crate::end::{self, End};
 use crate::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::ledger::{self, Change, Ledger, Outcome, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
+use crate::rollout::{self, Turn};
 use crate::spec::Spec;
 use crate::status::{self, Summary};
 
@@ -22,6 +23,8 @@ use crate::status::{self, Summary};
 pub(crate) const STARVED_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// What is said while nothing may start yet.
 pub(crate) const SETTLING: &str = "settling what an earlier run began";
+/// What is said of a device that would begin, were it not for the failures of others.
+pub(crate) const NO_ROOM: &str = "as many devices failed or are tried again as may fail";
 /// The longest pause before a retry.
 const LONGEST_BACKOFF_SECONDS: i64 = 300;
 
@@ -43,6 +46,12 @@ pub struct Round<'a> {
     pub(crate) starved: bool,
     /// Boards that entries of this job hold.
     pub(crate) claimed: HashSet<String>,
+    /// Why nothing new may start, for good.
+    pub(crate) halt: Option<Reason>,
+    /// Whether failures leave room for first attempts.
+    pub(crate) room: bool,
+    /// The first place whose turn has not come.
+    bound: usize,
     ledger: &'a Ledger,
     claims: Vec<String>,
     summary: Summary,
@@ -69,6 +78,7 @@ impl<'a> Round<'a> {
         let mut ahead = 0;
         let mut starved = false;
         let mut claimed = HashSet::new();
+        let mut failing = 0;
         for record in &ledger.records {
             let children = view.children.get(&record.target);
             if record.outcome.is_some() && children.is_none() {
@@ -77,6 +87,9 @@ impl<'a> Round<'a> {
             if record.open && children.is_some_and(|c| holds_slot(c, record.attempt, now)) {
                 at_work += 1;
             }
+            let pod = children.and_then(|c| c.pods.get(&record.attempt)).and_then(Slot::here);
+            let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));
+            failing += usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
             if record.open || children.is_some_and(|c| in_use(c, now)) {
                 claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
             }
@@ -100,6 +113,9 @@ impl<'a> Round<'a> {
             services_ahead: max_parallel.saturating_sub(ahead),
             starved,
             claimed,
+            halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
+            room: spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing)),
+            bound: rollout::bound(spec, ledger),
         }
     }
 
@@ -116,11 +132,18 @@ impl<'a> Round<'a> {
         }
         if !current {
             let revision = &self.ledger.header.revision;
-            let renewed = record.renewed(&self.view.job.uid, revision, self.now);
+            let mut renewed = record.renewed(&self.view.job.uid, revision, self.now);
+            renewed.nonce = self.spec.and_then(|spec| spec.nonce.clone());
             self.change.records.entry(index).or_insert(renewed);
             return self.waits(record, State::Pending, "not its turn yet", None);
         }
         match record.outcome {
+            Some(Outcome::Failed) if !dropped && self.asked_again(record) => {
+                let mut renewed = record.renewed(&self.view.job.uid, &record.revision, self.now);
+                renewed.nonce = self.spec.and_then(|spec| spec.nonce.clone());
+                self.change.records.entry(index).or_insert(renewed);
+                self.waits(record, State::Pending, "asked for again", None);
+            }
             Some(outcome) => {
                 // Given up, but its Pod may still be at work: the board stays ours until that is over.
                 if self.has_pod_at_work(record) {
@@ -128,14 +151,42 @@ impl<'a> Round<'a> {
                 }
                 self.summary.count_final(record, outcome);
             }
-            None if self.view.settled => self.prepare(index, record),
-            None => self.waits(record, State::Pending, SETTLING, None),
+            None if !self.view.settled => self.waits(record, State::Pending, SETTLING, None),
+            None if index >= self.bound && record.tries == 0 => {
+                self.waits(record, State::Pending, "its batch has not begun", None);
+            }
+            None => self.prepare(index, record),
         }
     }
 
     /// The spec, if anything may start now. A job that was held starts again once its clocks are set.
     pub(crate) fn active(&self) -> Option<&'a Spec> {
-        self.spec.filter(|spec| !spec.suspend && self.ledger.header.suspended.is_none())
+        let held = self.halt.is_some() || self.ledger.header.suspended.is_some();
+        self.spec.filter(|spec| !spec.suspend && !held)
+    }
+
+    /// When the device's turn came: with its batch, or with its next attempt.
+    pub(crate) fn turn_of(&self, record: &Record) -> Timestamp {
+        record.turn.max(self.ledger.header.released_at)
+    }
+
+    /// Whether a new nonce asks for this failed device.
+    fn asked_again(&self, record: &Record) -> bool {
+        let nonce = self.spec.and_then(|spec| spec.nonce.as_ref());
+        nonce.is_some() && record.nonce.as_ref() != nonce
+    }
+
+    /// Begins the next batch when this one is over.
+    pub fn take_turns(&mut self) {
+        let Some(spec) = self.active() else { return };
+        match rollout::turn(spec, self.ledger, self.now) {
+            Turn::Same => {}
+            Turn::Wait(until) => self.plan.look_again_at(until),
+            // An edit's header comes first.
+            Turn::Next(header) => {
+                self.change.header.get_or_insert(header);
+            }
+        }
     }
 
     fn has_pod_at_work(&self, record: &Record) -> bool {
@@ -231,11 +282,12 @@ impl<'a> Round<'a> {
         });
     }
 
-    /// Writes down when the last device got its result, with that result where one ConfigMap holds both.
+    /// Writes down when the last device got its result, with that result where one ConfigMap holds both. A job that was
+    /// halted is at its end when nothing is under way any more.
     pub fn record_completion(&mut self) {
         let final_now = |(index, record): (usize, &Record)| {
             let next = self.change.records.get(&index).unwrap_or(record);
-            !next.open && (next.dropped || next.outcome.is_some())
+            !next.open && (next.dropped || next.outcome.is_some() || self.halt.is_some())
         };
         let in_one_write = self.ledger.shards() == 1 || self.change.records.is_empty();
         let header = self.change.header.as_ref().unwrap_or(&self.ledger.header);
@@ -257,8 +309,14 @@ impl<'a> Round<'a> {
     pub fn into_plan(self) -> Plan {
         let mut plan = self.plan;
         let settled = self.change.is_empty();
-        let job_status = status::of_job(self.view, self.ledger, self.summary);
-        plan.finished = settled && job_status.completion_time.is_some();
+        let job_status = status::of_job(self.view, self.ledger, self.summary, self.halt);
+        let ended = job_status.completion_time.as_ref().map(|time| time.0);
+        plan.finished = settled && ended.is_some();
+        if let (Some(ended), Some(ttl)) = (ended, self.spec.and_then(|spec| spec.ttl_seconds)) {
+            let at = ended + SignedDuration::from_secs(ttl);
+            plan.expire = plan.finished && self.now >= at;
+            plan.look_again_at(at.max(self.now));
+        }
         plan.status = Some(job_status);
         let mut claims = self.claims;
         claims.sort();

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use flashjob_api::{ExternalTrafficPolicy, FlashJobSpec, ServiceType, Verify, VersionPolicy};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
 use crate::facts::Settings;
@@ -40,10 +41,18 @@ pub struct Spec {
     pub own_image: bool,
     /// How many flash Pods at once.
     pub max_parallel: usize,
+    /// How many devices per batch; all at once if unset.
+    pub batch_size: Option<Amount>,
+    /// The pause after a batch.
+    pub delay_seconds: i64,
+    /// How many devices may fail before nothing new is started; no limit if unset.
+    pub max_failures: Option<Amount>,
     /// How often a failed device is tried again.
     pub retry_limit: u32,
     /// The first pause before a retry.
     pub backoff_seconds: i64,
+    /// A new value gives failed devices fresh attempts.
+    pub nonce: Option<String>,
     /// How long one attempt may take.
     pub device_seconds: i64,
     /// How long to wait for an address.
@@ -62,8 +71,59 @@ pub struct Spec {
     pub external_traffic_policy: Option<ExternalTrafficPolicy>,
     /// Start nothing new.
     pub suspend: bool,
+    /// Start nothing new, and end the job.
+    pub abort: bool,
+    /// Delete the finished job after this long.
+    pub ttl_seconds: Option<i64>,
     /// Fields that have no meaning for this job.
     pub ignored: Vec<&'static str>,
+}
+
+/// A number of devices, or a percentage of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// So many.
+    Number(usize),
+    /// So many of a hundred.
+    Percent(usize),
+}
+
+impl Amount {
+    /// Of `total` devices, rounded up.
+    pub fn round_up(self, total: usize) -> usize {
+        match self {
+            Amount::Number(n) => n,
+            Amount::Percent(p) => (total * p).div_ceil(100),
+        }
+    }
+
+    /// Of `total` devices, rounded down.
+    pub fn round_down(self, total: usize) -> usize {
+        match self {
+            Amount::Number(n) => n,
+            Amount::Percent(p) => total * p / 100,
+        }
+    }
+
+    fn read(path: &str, given: Option<IntOrString>, least: i32) -> Result<Option<Amount>, Invalid> {
+        let text = match given {
+            None => return Ok(None),
+            Some(IntOrString::Int(n)) => {
+                let fits = usize::try_from(n).ok().filter(|_| n >= least);
+                let wrong = || {
+                    Invalid(format!("{path} is {n}; it may be {least} or more, or a percentage"))
+                };
+                return fits.map(|n| Some(Amount::Number(n))).ok_or_else(wrong);
+            }
+            Some(IntOrString::String(text)) => text,
+        };
+        let percent = text.trim().strip_suffix('%').and_then(|p| p.parse::<usize>().ok());
+        let fits = percent.filter(|p| *p <= 100 && i32::try_from(*p).is_ok_and(|p| p >= least));
+        let wrong = || {
+            Invalid(format!("{path} is {text:?}; write a number, or a percentage up to \"100%\""))
+        };
+        fits.map(|p| Some(Amount::Percent(p))).ok_or_else(wrong)
+    }
 }
 
 /// At most this many flash Pods at once, whatever the spec says.
@@ -121,6 +181,15 @@ impl Spec {
             image,
             own_image,
             max_parallel: max_parallel.min(settings.max_parallel.unwrap_or(MOST_PARALLEL)),
+            batch_size: Amount::read("spec.rollout.batchSize", rollout.batch_size, 1)?,
+            delay_seconds: number(
+                "spec.rollout.delaySeconds",
+                rollout.delay_seconds,
+                0,
+                0..=thirty_days,
+            )?,
+            max_failures: Amount::read("spec.rollout.maxFailures", rollout.max_failures, 0)?,
+            nonce: trimmed(retry.nonce.as_deref()),
             retry_limit: number("spec.retry.limit", retry.limit, 2, 0..=100)? as u32,
             backoff_seconds: backoff,
             device_seconds: number(
@@ -147,6 +216,14 @@ impl Spec {
             load_balancer_class: trimmed(service.load_balancer_class.as_deref()),
             external_traffic_policy: service.external_traffic_policy,
             suspend: spec.suspend.unwrap_or_default(),
+            abort: spec.abort.unwrap_or_default(),
+            ttl_seconds: match spec.ttl_seconds_after_finished {
+                None => None,
+                given => {
+                    let most = i64::from(i32::MAX);
+                    Some(number("spec.ttlSecondsAfterFinished", given, 0, 0..=most)?)
+                }
+            },
             ignored,
         })
     }
@@ -155,19 +232,11 @@ impl Spec {
 /// Fields the API has and this version does not carry out. Ignoring one could flash what the user meant to hold back, so
 /// the job is refused instead, with the name of the field.
 fn refuse_what_is_not_there_yet(spec: &FlashJobSpec) -> Result<(), Invalid> {
-    let rollout = spec.rollout.clone().unwrap_or_default();
-    let retry = spec.retry.clone().unwrap_or_default();
     let service_type = spec.service.as_ref().and_then(|s| s.type_).unwrap_or_default();
     let asked = [
         ("spec.deviceSelector", spec.device_selector.is_some()),
-        ("spec.rollout.batchSize", rollout.batch_size.is_some()),
-        ("spec.rollout.delaySeconds", rollout.delay_seconds.is_some_and(|s| s > 0)),
-        ("spec.rollout.maxFailures", rollout.max_failures.is_some()),
-        ("spec.retry.nonce", retry.nonce.is_some()),
         ("spec.service.type other than LoadBalancer", service_type != ServiceType::LoadBalancer),
         ("spec.podTemplate", spec.pod_template.as_ref().is_some_and(|t| !t.is_empty())),
-        ("spec.abort", spec.abort == Some(true)),
-        ("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.is_some()),
     ];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((field, _)) => Err(Invalid(format!(
@@ -262,6 +331,17 @@ mod tests {
     }
 
     #[test]
+    fn amounts_are_numbers_or_percentages_of_all_devices() {
+        let spec =
+            read(json!({ "rollout": { "batchSize": "10%", "maxFailures": "10%" } })).unwrap();
+        assert_eq!(spec.batch_size.map(|b| b.round_up(25)), Some(3));
+        assert_eq!(spec.max_failures.map(|m| m.round_down(25)), Some(2));
+        let spec = read(json!({ "rollout": { "batchSize": 4, "maxFailures": 0 } })).unwrap();
+        assert_eq!(spec.batch_size, Some(Amount::Number(4)));
+        assert_eq!(spec.max_failures, Some(Amount::Number(0)));
+    }
+
+    #[test]
     fn overrides_are_for_jobs_with_one_device() {
         let one = read(json!({ "hostEndpoint": "10.0.0.1" })).unwrap();
         assert_eq!(one.host_endpoint.as_deref(), Some("10.0.0.1"));
@@ -277,6 +357,9 @@ mod tests {
         assert!(refusal(json!({ "flashjobPodImage": null })).contains("--flashjob-image"));
         assert!(refusal(json!({ "retry": { "limit": -1 } })).contains("from 0 to 100"));
         assert!(refusal(json!({ "firmware": 7 })).starts_with("spec cannot be read"));
-        assert!(refusal(json!({ "abort": true })).contains("spec.abort"));
+        assert!(refusal(json!({ "deviceSelector": {} })).contains("spec.deviceSelector"));
+        assert!(refusal(json!({ "rollout": { "batchSize": 0 } })).contains("1 or more"));
+        assert!(refusal(json!({ "rollout": { "maxFailures": "120%" } })).contains("100%"));
+        assert!(refusal(json!({ "rollout": { "maxFailures": "some" } })).contains("some"));
     }
 }

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::facts::{Job, View};
 use crate::ledger::{Ledger, Outcome, Record};
+use crate::rollout;
 
 /// How many devices `inFlight` and `failures` list.
 pub const SHOWN: usize = 100;
@@ -87,17 +88,27 @@ pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
 }
 
 /// The status of a job under way or done.
-pub fn of_job(view: &View<'_>, ledger: &Ledger, summary: Summary) -> FlashJobStatus {
+pub fn of_job(
+    view: &View<'_>,
+    ledger: &Ledger,
+    summary: Summary,
+    halt: Option<Reason>,
+) -> FlashJobStatus {
     let job = view.job;
     let Summary { counts, in_flight, failures, completed } = summary;
     let done = counts.succeeded + counts.skipped;
-    let finished = done + counts.failed == counts.total && ledger.header.completed.is_some();
+    let all_final = done + counts.failed == counts.total;
+    let finished = (all_final || halt.is_some()) && ledger.header.completed.is_some();
     let mut words = sentence(&counts);
     for field in job.spec.iter().flat_map(|spec| &spec.ignored) {
         words.push_str(&format!("; {field} is ignored, it is for jobs with one device"));
     }
     let verdict = match &job.spec {
         Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },
+        _ if finished && !all_final => Verdict::Stuck {
+            reason: halt.unwrap_or(Reason::Aborted),
+            message: format!("{words}; {}", why_halted(halt)),
+        },
         _ if finished && counts.failed == 0 => Verdict::Complete(words),
         _ if finished => Verdict::Failed(match failures.first() {
             Some(first) => {
@@ -125,12 +136,22 @@ pub fn of_job(view: &View<'_>, ledger: &Ledger, summary: Summary) -> FlashJobSta
         failures,
         ..FlashJobStatus::default()
     };
+    status.batch = job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger));
     if let [only] = ledger.records.as_slice() {
         status.host_endpoint = only.pinned.as_ref().map(|p| p.endpoint.clone());
         status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
     }
     conclude(job, &mut status, verdict);
     status
+}
+
+fn why_halted(halt: Option<Reason>) -> &'static str {
+    match halt {
+        Some(Reason::FailureBudgetExceeded) => {
+            "more failed than rollout.maxFailures allows, so nothing more is started"
+        }
+        _ => "ended by spec.abort",
+    }
 }
 
 fn nothing_began(ledger: &Ledger) -> bool {

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -37,6 +37,7 @@ impl Engine {
             list_pods,
             status,
             finished,
+            expire,
             claims,
             ended,
             look_again,
@@ -56,6 +57,9 @@ impl Engine {
         }
         if release {
             self.mark(uid, None);
+        }
+        if expire {
+            self.expire(uid);
         }
         if list_pods {
             self.list_pods(uid);
@@ -193,6 +197,23 @@ impl Engine {
             let patch = Patch::Merge(json!({ "metadata": metadata }));
             let patched = in_time(api.patch(&name, &PatchParams::default(), &patch)).await;
             Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings))))
+        });
+    }
+
+    /// Deletes a job that was kept long enough, unless somebody has changed it meanwhile.
+    fn expire(&mut self, uid: &str) {
+        let Some(job) = self.jobs.get_mut(uid) else { return };
+        if job.marking || job.hold.until().is_some() {
+            return;
+        }
+        job.marking = true;
+        let name = job.seen.job.name.clone();
+        let version = Some(job.seen.version.clone());
+        let as_seen = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
+        let api = self.job_api(uid);
+        self.enqueue(uid, async move {
+            let params = DeleteParams::background().preconditions(as_seen);
+            Answer::Expired(in_time(api.delete(&name, &params)).await.map(|_| ()))
         });
     }
 

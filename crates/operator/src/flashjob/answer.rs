@@ -70,6 +70,16 @@ impl Engine {
                 }
                 self.status_written(uid, result, &before);
             }
+            Answer::Expired(result) => {
+                let Some(job) = self.jobs.get_mut(uid) else { return };
+                job.marking = false;
+                // Changed meanwhile, or gone already: the watch will show it.
+                if let Err(error) = result {
+                    let at = job.hold.failed();
+                    tracing::info!(%error, "a job whose time is over was not deleted");
+                    self.wake_at(uid, at);
+                }
+            }
             Answer::EventsSent => {}
             Answer::LedgerCreated(Ok(shards)) => {
                 self.replace_ledger(uid, Memory::read(shards));

@@ -82,6 +82,7 @@ pub enum Answer {
         result: kube::Result<Box<SeenJob>>,
         before: serde_json::Value,
     },
+    Expired(kube::Result<()>),
     EventsSent,
     LedgerCreated(Result<Vec<Shard>, String>),
     LedgerCleared(Result<(), String>),

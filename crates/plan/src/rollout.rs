@@ -1,0 +1,102 @@
+//! The rollout: which devices have their turn, and when nothing new may start.
+//!
+//! Devices have their turn in batches, in the order of the job. A batch is over when each of its devices has a result; the
+//! next one begins after the pause. The ledger keeps how far that has come, so that an edit of the batch size or a restart
+//! changes nothing about what was begun.
+
+use flashjob_api::Reason;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::ledger::{Header, Ledger, Outcome, Record};
+use crate::spec::Spec;
+
+/// What follows for the batch from where the devices stand.
+pub enum Turn {
+    /// It goes on.
+    Same,
+    /// The ledger has to say this.
+    Next(Header),
+    /// Nothing before then.
+    Wait(Timestamp),
+}
+
+/// The first place whose turn has not come.
+pub fn bound(spec: Option<&Spec>, ledger: &Ledger) -> usize {
+    match spec {
+        // Without batches every device has its turn at once, also one that is added later.
+        Some(spec) if spec.batch_size.is_none() => ledger.records.len(),
+        _ => ledger.header.released,
+    }
+}
+
+/// Says whether the next batch begins.
+pub fn turn(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Turn {
+    let header = &ledger.header;
+    let Some(size) = spec.batch_size else { return Turn::Same };
+    let is_over = |r: &Record| !r.open && (r.dropped || result(r, header).is_some());
+    let begun = ledger.records.iter().take(header.released).all(is_over);
+    let rest = ledger.records.get(header.released..).unwrap_or_default();
+    if !begun || rest.iter().all(is_over) {
+        return Turn::Same;
+    }
+    let pause = SignedDuration::from_secs(if header.batch == 0 { 0 } else { spec.delay_seconds });
+    match header.batch_ended {
+        None if !pause.is_zero() => {
+            return Turn::Next(Header { batch_ended: Some(now), ..header.clone() });
+        }
+        Some(ended) if now < ended + pause => return Turn::Wait(ended + pause),
+        _ => {}
+    }
+    // Devices that have left the job or have their result already take no place in a batch.
+    let mut left = size.round_up(header.total).max(1);
+    let mut released = header.released;
+    for record in rest {
+        if !is_over(record) {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+        }
+        released += 1;
+    }
+    let batch = header.batch + 1;
+    Turn::Next(Header { batch, released, released_at: now, batch_ended: None, ..header.clone() })
+}
+
+/// Which batch is under way, of how many, for people.
+pub fn batch(spec: &Spec, ledger: &Ledger) -> Option<flashjob_api::Batch> {
+    let size = spec.batch_size?.round_up(ledger.header.total).max(1);
+    let rest = ledger.records.get(ledger.header.released..).unwrap_or_default();
+    let left = rest.iter().filter(|r| !r.dropped).count().div_ceil(size);
+    let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let current = number(ledger.header.batch);
+    Some(flashjob_api::Batch { current, of: number(ledger.header.batch + left) })
+}
+
+/// Why nothing new may start, for good.
+pub fn halt(spec: &Spec, ledger: &Ledger) -> Option<Reason> {
+    if spec.abort {
+        return Some(Reason::Aborted);
+    }
+    let most = spec.max_failures?.round_down(ledger.header.total);
+    (failed(ledger) > most).then_some(Reason::FailureBudgetExceeded)
+}
+
+/// Whether a device may begin its first attempt: those that failed, those that are tried again, and those whose failure is
+/// seen but not written down yet leave room for it.
+pub fn has_room(spec: &Spec, ledger: &Ledger, failing: usize) -> bool {
+    let Some(most) = spec.max_failures else { return true };
+    let again = |r: &&Record| r.tries > 0 && r.outcome.is_none() && !r.dropped;
+    let doubtful = ledger.records.iter().filter(again).count();
+    failed(ledger) + doubtful + failing <= most.round_down(ledger.header.total)
+}
+
+fn failed(ledger: &Ledger) -> usize {
+    let failed = |r: &&Record| result(r, &ledger.header) == Some(Outcome::Failed);
+    ledger.records.iter().filter(failed).count()
+}
+
+/// A device's result, if it is one for the revision under way.
+fn result(record: &Record, header: &Header) -> Option<Outcome> {
+    record.outcome.filter(|_| record.revision == header.revision)
+}
