@@ -39,10 +39,11 @@ help: ## Show this list
 build: ## Build the operator: target/release/flashjob-operator
 	@cargo build --release $(OPERATOR)
 
+# More threads than cores: most of the tests wait for something most of the time.
 .PHONY: test
 test: ## Run all tests against a real API server (builds one the first time, see assets)
 	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
-	cargo test --workspace --locked
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
 
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files

@@ -77,6 +77,16 @@ pub fn guarded(config: &Config, window: &WriteWindow, metrics: &Metrics) -> kube
     Ok(ClientBuilder::new(stack, config.default_namespace.clone()).build())
 }
 
+/// An error in the server's own words, or the network's: what a person wants to read of it.
+pub fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        // The cause says what happened; what wraps it says only that something did.
+        kube::Error::Service(cause) => cause.to_string(),
+        other => other.to_string(),
+    }
+}
+
 struct GuardLayer {
     window: WriteWindow,
     metrics: Metrics,

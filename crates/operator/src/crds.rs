@@ -5,6 +5,8 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::watch;
 
+use crate::client::words;
+
 /// A CRD as discovery knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
@@ -108,7 +110,7 @@ impl Missing {
 /// Says whether a CRD is there; not, if that cannot be found out now.
 async fn is_there(client: &Client, needed: Needed) -> bool {
     look_for(client, needed).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "asking the API server for {} failed", needed.crd);
+        tracing::warn!(error = words(&error), "asking the API server for {} failed", needed.crd);
         false
     })
 }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::client::WriteWindow;
+use crate::client::{WriteWindow, words};
 use crate::clock;
 
 /// The name the original uses: while its last process still holds it, we wait.
@@ -93,7 +93,9 @@ impl Holder {
                     said = holder;
                 }
                 Ok(Some(_)) => {}
-                Err(error) => tracing::warn!(%error, "the lease could not be read or written"),
+                Err(error) => {
+                    tracing::warn!(error = words(&error), "the lease could not be read or written")
+                }
             }
             tokio::time::sleep(RETRY).await;
         }
@@ -117,11 +119,15 @@ impl Holder {
                     match tokio::time::timeout(CALL_TIMEOUT, self.api.get(&self.name)).await {
                         Ok(Ok(lease)) if holder(&lease) == self.me => self.held = Some(lease),
                         Ok(Ok(_)) => return,
-                        Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read"),
+                        Ok(Err(error)) => {
+                            tracing::warn!(error = words(&error), "the lease could not be read")
+                        }
                         Err(_) => tracing::warn!("the lease could not be read in time"),
                     }
                 }
-                Err(error) => tracing::warn!(%error, "the lease could not be renewed"),
+                Err(error) => {
+                    tracing::warn!(error = words(&error), "the lease could not be renewed")
+                }
             }
         }
     }
@@ -137,7 +143,9 @@ impl Holder {
         let written = self.api.replace(&self.name, &params, &lease);
         match tokio::time::timeout(Duration::from_secs(1), written).await {
             Ok(Ok(_)) => tracing::info!("gave the lease back"),
-            Ok(Err(error)) => tracing::warn!(%error, "the lease could not be given back"),
+            Ok(Err(error)) => {
+                tracing::warn!(error = words(&error), "the lease could not be given back")
+            }
             Err(_) => tracing::warn!("the lease could not be given back in time"),
         }
     }

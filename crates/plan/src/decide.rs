@@ -6,7 +6,7 @@ use flashjob_api::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
 use crate::deletion;
-use crate::edits::Edits;
+use crate::edits::{Edits, chosen};
 use crate::facts::{LedgerState, View};
 use crate::ledger::{Ledger, Record};
 use crate::names;
@@ -67,7 +67,14 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         record.pinned = found.map(|instance| pin(spec, instance));
         record
     };
-    let records = spec.devices.iter().map(record).collect();
+    let mut records: Vec<Record> = spec.devices.iter().map(record).collect();
+    let more = chosen(view, spec, &records, now);
+    records.extend(more);
+    if records.is_empty() {
+        let message = "no device fits spec.deviceSelector yet".into();
+        let verdict = Verdict::Waiting { reason: "NoDevices", message };
+        return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
+    }
     let ledger = Ledger::new(&job.uid, job.generation, &spec.revision, records, now);
     Plan { ledger: LedgerPlan::Create(ledger), status: troubled(view), ..Plan::default() }
 }

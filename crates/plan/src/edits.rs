@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::facts::View;
 use crate::ledger::{Change, Header, Ledger, Record, SHARD_SIZE};
+use crate::prepare::pin;
 use crate::spec::Spec;
 
 /// What the spec's newest generation asks for.
@@ -32,7 +33,8 @@ impl Edits {
         let wanted: HashSet<&str> = spec.devices.iter().map(String::as_str).collect();
         let known: HashSet<&str> = records.iter().map(|r| r.device.as_str()).collect();
         let dropped = records.iter().enumerate().filter_map(|(index, record)| {
-            let dropped = !wanted.contains(record.device.as_str());
+            let chosen = record.selected && spec.selector.is_some();
+            let dropped = !chosen && !wanted.contains(record.device.as_str());
             (dropped != record.dropped).then_some((index, dropped))
         });
         // New devices go to the end, one shard at a time, so that records are acknowledged in order.
@@ -42,7 +44,12 @@ impl Edits {
             nonce: spec.nonce.clone(),
             ..Record::new(&job.uid, device, &spec.revision, now)
         };
-        let added: Vec<Record> = new.map(record).take(room).collect();
+        let mut added: Vec<Record> = new.map(record).take(room).collect();
+        let released = header.suspended.is_some() && !spec.suspend;
+        if added.is_empty() && (released || header.revision != spec.revision) {
+            added = chosen(view, spec, records, now);
+            added.truncate(room);
+        }
         let header = added.is_empty().then(|| next_header(ledger, spec, job.generation, now));
         Edits { dropped: dropped.collect(), added, header }
     }
@@ -72,10 +79,41 @@ impl Edits {
     }
 }
 
+/// The devices the selector chooses beside those that are in the job already. Two Instances of one namespace with one
+/// address are one device.
+pub fn chosen(view: &View<'_>, spec: &Spec, records: &[Record], now: Timestamp) -> Vec<Record> {
+    let (Some(selector), Some(instances)) = (&spec.selector, view.instances) else {
+        return Vec::new();
+    };
+    let mut taken: HashSet<(&str, &str)> = HashSet::new();
+    for pinned in records.iter().filter_map(|r| r.pinned.as_ref()) {
+        taken.extend([(pinned.namespace.as_str(), pinned.name.as_str())]);
+        taken.extend([(pinned.namespace.as_str(), pinned.endpoint.as_str())]);
+    }
+    let own = &view.job.namespace;
+    let mut chosen = Vec::new();
+    for instance in instances.iter().filter(|i| selector.matches(i)) {
+        let namespace = instance.namespace.as_str();
+        let keys = [(namespace, instance.name.as_str()), (namespace, instance.endpoint.as_str())];
+        let reachable = view.settings.device_namespaces.allows(own, namespace);
+        if reachable && !keys.iter().any(|key| taken.contains(key)) {
+            let device = format!("{namespace}/{}", instance.name);
+            chosen.push(Record {
+                pinned: Some(pin(spec, instance)),
+                selected: true,
+                nonce: spec.nonce.clone(),
+                ..Record::new(&view.job.uid, &device, &spec.revision, now)
+            });
+            taken.extend(keys);
+        }
+    }
+    chosen
+}
+
 fn next_header(ledger: &Ledger, spec: &Spec, generation: i64, now: Timestamp) -> Header {
     let old = &ledger.header;
     let again = old.revision != spec.revision;
-    let devices = spec.devices.len();
+    let devices = ledger.records.iter().filter(|r| !r.dropped).count();
     Header {
         total: if again { devices } else { old.total },
         batch: if again { 0 } else { old.batch },

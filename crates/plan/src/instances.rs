@@ -19,6 +19,10 @@ pub struct Instance {
     pub application: String,
     /// The version it last reported; may be stale.
     pub version: String,
+    /// The Configuration that found it.
+    pub configuration: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// Akri is taking it away: the board is offline.
     pub deleting: bool,
 }

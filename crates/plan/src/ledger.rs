@@ -111,6 +111,9 @@ pub struct Record {
     /// When the result was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
+    /// It was chosen by the selector.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub selected: bool,
     /// The last `retry.nonce` it was tried for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
@@ -161,6 +164,7 @@ impl Record {
             reason: None,
             message: None,
             ended: None,
+            selected: false,
             nonce: None,
             dropped: false,
             target: names::target(job_uid, device, revision),
@@ -173,6 +177,7 @@ impl Record {
         Record {
             pinned: self.pinned.clone(),
             attempt: self.attempt,
+            selected: self.selected,
             ..Record::new(job_uid, &self.device, revision, now)
         }
     }

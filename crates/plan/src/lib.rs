@@ -22,6 +22,7 @@ mod pod;
 mod prepare;
 mod rollout;
 mod round;
+mod selector;
 mod service;
 pub mod spec;
 mod status;

@@ -9,6 +9,7 @@ use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{Pinned, Record};
 use crate::plan::NewObject;
 use crate::round::{NO_ROOM, Round, STARVED_AFTER, State, pod_in_use};
+use crate::selector::same_board;
 use crate::service;
 use crate::spec::Spec;
 
@@ -242,8 +243,7 @@ pub(crate) fn pin(spec: &Spec, instance: &Instance) -> Pinned {
 /// The board guard: firmware for one type of board never reaches another.
 pub(crate) fn wrong_board(spec: &Spec, instance: &Instance) -> Option<End> {
     let wanted = spec.device.as_ref()?;
-    let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
-    if plain(wanted) == plain(&instance.device) {
+    if same_board(wanted, &instance.device) {
         return None;
     }
     let what =

@@ -21,6 +21,7 @@ use super::read::{self, in_time};
 use super::status;
 use super::watch::flashjobs;
 use super::write;
+use crate::client::words;
 use crate::clock;
 
 impl Engine {
@@ -306,7 +307,7 @@ impl Engine {
                         let gone =
                             write::delete::<ConfigMap>(&client, &facts.namespace, &name, &object);
                         if let Err(error) = gone.await {
-                            return Answer::LedgerCleared(Err(error.to_string()));
+                            return Answer::LedgerCleared(Err(words(&error)));
                         }
                     }
                     Answer::LedgerCleared(Ok(()))
@@ -343,7 +344,7 @@ impl Engine {
                 let result = match before {
                     Some(before) => ledger::patch(&client, &facts.namespace, &before, &keys)
                         .await
-                        .map_err(|error| error.to_string()),
+                        .map_err(|error| words(&error)),
                     None => {
                         let data = keys.into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
                         ledger::add(&client, &facts, &owner(&facts), shard, data).await

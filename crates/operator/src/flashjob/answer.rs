@@ -14,6 +14,7 @@ use super::observe::{Child, SeenJob};
 use super::read::in_time;
 use super::status;
 use super::write::Created;
+use crate::client::words;
 use crate::clock;
 
 /// An object that is there although no watch shows it is read again after this.
@@ -43,7 +44,7 @@ impl Engine {
                     self.index.delete_acknowledged(uid, &target, kind, &object, now);
                 }
                 Err(error) => {
-                    tracing::warn!(%target, ?kind, %error, "a delete failed; looking whether it is there");
+                    tracing::warn!(%target, ?kind, error = words(&error), "a delete failed; looking whether it is there");
                     self.doubt(uid, &target, kind);
                 }
             },
@@ -76,7 +77,10 @@ impl Engine {
                 // Changed meanwhile, or gone already: the watch will show it.
                 if let Err(error) = result {
                     let at = job.hold.failed();
-                    tracing::info!(%error, "a job whose time is over was not deleted");
+                    tracing::info!(
+                        error = words(&error),
+                        "a job whose time is over was not deleted"
+                    );
                     self.wake_at(uid, at);
                 }
             }
@@ -114,7 +118,7 @@ impl Engine {
                     job.settled = settled || !open;
                 }
             }
-            Answer::LedgerRead(Err(error)) => self.reread_ledger(uid, &error.to_string()),
+            Answer::LedgerRead(Err(error)) => self.reread_ledger(uid, &words(&error)),
         }
     }
 
@@ -179,7 +183,7 @@ impl Engine {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "the Pods of a job could not be listed");
+                tracing::warn!(error = words(&error), "the Pods of a job could not be listed");
                 let at = job.hold.failed();
                 self.wake_at(uid, at);
             }
@@ -196,9 +200,12 @@ impl Engine {
             }
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => {
-                tracing::warn!(%error, "the finalizer could not be written and is tried again");
+                tracing::warn!(
+                    error = words(&error),
+                    "the finalizer could not be written and is tried again"
+                );
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    let at = job.write_failed(&error.to_string());
+                    let at = job.write_failed(&words(&error));
                     self.wake_at(uid, at);
                 }
             }
@@ -215,7 +222,10 @@ impl Engine {
             Ok(seen) => seen,
             Err(error) => {
                 // Usually somebody changed the job meanwhile; the watch will show it.
-                tracing::debug!(%error, "a status could not be written and is tried again");
+                tracing::debug!(
+                    error = words(&error),
+                    "a status could not be written and is tried again"
+                );
                 if let Some(job) = self.jobs.get_mut(uid) {
                     let pause = Duration::from_millis(100 << job.pace.failures.min(8));
                     let at = Instant::now() + pause;
@@ -247,7 +257,11 @@ impl Engine {
         self.enqueue(uid, async move {
             for event in events {
                 if let Err(error) = in_time(recorder.publish(&event, &reference)).await {
-                    tracing::warn!(%error, reason = event.reason, "an event could not be sent");
+                    tracing::warn!(
+                        error = words(&error),
+                        reason = event.reason,
+                        "an event could not be sent"
+                    );
                 }
             }
             Answer::EventsSent

@@ -18,6 +18,7 @@ use super::observe::{Child, SeenJob};
 use super::pool::Pool;
 use super::watch::{Sight, Watches};
 use super::write::Created;
+use crate::client::words;
 use crate::clock;
 use crate::crds::{INSTANCES, Missing};
 use crate::metrics::Metrics;
@@ -195,7 +196,7 @@ async fn read_ledgers(
             _ = stop.wait_for(|stop| *stop) => return None,
             read = read => match read {
                 Ok(ledgers) => return Some(ledgers),
-                Err(error) => tracing::warn!(%error, "the ledgers could not be read"),
+                Err(error) => tracing::warn!(error = words(&error), "the ledgers could not be read"),
             },
         }
         tokio::select! {

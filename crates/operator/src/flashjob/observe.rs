@@ -83,6 +83,8 @@ pub fn instance(object: AkriInstance) -> Instance {
         device: property(instance::DEVICE),
         application: property(instance::APPLICATION_TYPE),
         version: property(instance::VERSION),
+        configuration: object.spec.configuration_name.clone(),
+        labels: object.labels().clone(),
         deleting: object.metadata.deletion_timestamp.is_some(),
     }
 }

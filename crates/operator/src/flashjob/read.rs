@@ -7,6 +7,8 @@ use kube::Api;
 use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 
+use crate::client::words;
+
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -27,7 +29,9 @@ where
     loop {
         match in_time(api.get_opt(name)).await {
             Ok(found) => return found,
-            Err(error) => tracing::warn!(name, %error, "a live read failed and is tried again"),
+            Err(error) => {
+                tracing::warn!(name, error = words(&error), "a live read failed and is tried again")
+            }
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -98,14 +98,14 @@ impl Engine {
         self.context.metrics.waiting(uid, None);
     }
 
-    fn see_instance(&mut self, seen: Seen<Instance>) {
+    fn see_instance(&mut self, seen: Seen<Box<Instance>>) {
         match seen {
             Seen::Listing => self.listed_instances = Some(HashSet::new()),
             Seen::There(instance) => {
                 if let Some(listed) = &mut self.listed_instances {
                     listed.insert((instance.namespace.clone(), instance.name.clone()));
                 }
-                self.instances.insert(instance);
+                self.instances.insert(*instance);
             }
             Seen::Left(instance) => self.instances.remove(&instance.namespace, &instance.name),
             Seen::Synced => {

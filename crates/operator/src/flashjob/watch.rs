@@ -39,7 +39,7 @@ pub enum Seen<T> {
 #[derive(Debug)]
 pub enum Sight {
     Job(Seen<Box<SeenJob>>),
-    Instance(Seen<Instance>),
+    Instance(Seen<Box<Instance>>),
     Pod(Seen<Box<Child<Pod>>>),
     Service(Seen<Box<Child<Service>>>),
 }
@@ -84,7 +84,7 @@ impl Watches {
         // Instances may be in any namespace; which of them a job may use is a decision.
         let instances: Api<DeserializeGuard<AkriInstance>> = Api::all(self.client.clone());
         let read = |object: DeserializeGuard<AkriInstance>| match object.0 {
-            Ok(object) => Some(observe::instance(object)),
+            Ok(object) => Some(Box::new(observe::instance(object))),
             Err(error) => {
                 tracing::warn!(%error, "an Akri Instance cannot be read and is left out");
                 None

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use flashjob_plan::names;
 
 use super::read::{self, in_time};
+use crate::client::words;
 
 /// What a create came to.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ where
         Ok(created) => return Created::There(created),
         Err(error) => error,
     };
-    let message = error.to_string();
+    let message = words(&error);
     if let kube::Error::Api(status) = &error
         && (400..500).contains(&status.code)
         && !matches!(status.code, 408 | 429)

@@ -5,8 +5,11 @@
 mod crash;
 mod crds;
 mod deletion;
+mod devices;
 mod lease;
+mod objects;
 mod process;
+mod rollout;
 mod sample;
 mod site;
 mod status;

@@ -9,9 +9,9 @@ use flashjob_api::instance::Instance;
 use flashjob_api::{FlashJob, FlashJobStatus, Phase};
 use flashjob_sim::{Akri, Cluster, Gate, Kubelet, LoadBalancer, Pool, Script, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// How long anything may take before a test gives up; far longer than it takes.
@@ -89,19 +89,43 @@ impl Site {
     /// The documented sample, for these boards.
     pub async fn flash(&self, name: &str, boards: &[Instance]) -> Result<FlashJob> {
         let uids: Vec<String> = boards.iter().filter_map(ResourceExt::uid).collect();
+        self.flash_with(name, json!({ "uuid": uids })).await
+    }
+
+    /// The same with more in its spec.
+    pub async fn flash_with(&self, name: &str, more: Value) -> Result<FlashJob> {
+        let mut spec = json!({
+            "device": "esp32",
+            "firmware": "registry.example/esp32:0.2.0",
+            "version": "0.2.0",
+            "flashjobPodImage": "registry.example/flasher:1",
+        });
+        if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
+            spec.extend(more);
+        }
         let job: FlashJob = serde_json::from_value(json!({
             "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
             "kind": "FlashJob",
             "metadata": { "name": name },
-            "spec": {
-                "uuid": uids,
-                "device": "esp32",
-                "firmware": "registry.example/esp32:0.2.0",
-                "version": "0.2.0",
-                "flashjobPodImage": "registry.example/flasher:1",
-            },
+            "spec": spec,
         }))?;
         Ok(self.jobs().create(&PostParams::default(), &job).await?)
+    }
+
+    /// Changes a job's spec.
+    pub async fn edit(&self, name: &str, change: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": change }));
+        self.jobs().patch(name, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// So many boards, as Akri finds them: 192.0.2.11 and on.
+    pub async fn boards(&self, count: usize) -> Result<Vec<Instance>> {
+        let mut boards = Vec::new();
+        for n in 0..count {
+            boards.push(self.board(&format!("192.0.2.{}", 11 + n)).await?);
+        }
+        Ok(boards)
     }
 
     /// Waits until the job's status is as `wanted`.

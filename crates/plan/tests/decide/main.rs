@@ -600,3 +600,39 @@ fn a_finished_job_is_deleted_after_its_time() {
     world.after(30);
     assert!(world.settle().expire);
 }
+
+#[test]
+fn a_selector_chooses_when_the_job_starts_and_with_each_new_firmware() {
+    let selector = json!({ "uuid": null, "deviceSelector": { "device": "ESP-32" } });
+    let mut world = World::new(&[], selector);
+    let none = world.step();
+    assert_eq!((phase(&none), none.ledger), (Phase::Pending, LedgerPlan::Keep));
+    assert_eq!(none.status.unwrap().conditions[2].reason, "NoDevices");
+    for name in ["a", "b"] {
+        world.discover(name);
+    }
+    world.settle();
+    assert_eq!(at_work(&world), ["ns/a", "ns/b"]);
+    world.discover("c");
+    world.settle();
+    assert_eq!(at_work(&world).len(), 2, "the choice is kept");
+    for device in ["ns/a", "ns/b"] {
+        world.ends(device, 0, "");
+    }
+    assert_eq!(phase(&world.settle()), Phase::Completed);
+    let selector = json!({
+        "uuid": null, "deviceSelector": { "device": "esp32" }, "firmware": "f:2",
+    });
+    world.edit(&[], selector);
+    world.settle();
+    assert_eq!(at_work(&world), ["ns/a", "ns/b", "ns/c"]);
+}
+
+#[test]
+fn a_device_that_is_named_and_chosen_is_one_device() {
+    let both = json!({ "deviceSelector": { "configuration": "" , "device": "esp32" } });
+    let mut world = World::new(&["a"], both);
+    world.discover("b");
+    world.settle();
+    assert_eq!(at_work(&world), ["a", "ns/b"]);
+}

@@ -1,0 +1,163 @@
+//! The test bed: a control plane of its own for each measurement, so that none pays for the objects of another.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use flashjob_api::{FlashJob, Phase};
+use flashjob_sim::{Akri, AuditEntry, Cluster, Kubelet, LoadBalancer, Options, Pool, Script};
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use kube::api::PostParams;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::time::timeout;
+
+/// What users apply.
+const INSTALL: &str = include_str!("../../../../dist/install.yaml");
+
+/// Who the operator is, by its shipped manifests.
+const HOME: &str = "operator-system";
+const ACCOUNT: &str = "operator-controller-manager";
+
+/// The job's name; each namespace has one job.
+pub const JOB: &str = "flashjob";
+
+/// Devices at once, in rollouts and in their floors.
+pub const PARALLEL: usize = 64;
+
+/// A control plane with the operator's manifests and Akri's CRD.
+pub struct Bed {
+    pub cluster: Cluster,
+    /// A token of the operator's ServiceAccount.
+    pub token: String,
+    /// Where its lease lives.
+    pub home: &'static str,
+}
+
+impl Bed {
+    pub async fn start() -> Result<Bed> {
+        // 10,000 devices fill an audit log of the default size, and only the newest file is read.
+        let options = Options { api_server_args: vec!["--audit-log-maxsize=10000".to_owned()] };
+        let cluster = Cluster::start_with(&options).await?;
+        cluster.apply_yaml(INSTALL).await?;
+        Akri::install_crd(&cluster).await?;
+        let token = cluster.service_account_token(HOME, ACCOUNT).await?;
+        Ok(Bed { cluster, token, home: HOME })
+    }
+
+    /// A namespace with a kubelet that does as `script` says, and a load balancer that never runs out of addresses.
+    pub async fn site(&self, script: Script) -> Result<Site> {
+        let namespace = self.cluster.namespace("fleet").await?;
+        let kubelet =
+            Kubelet::start(self.cluster.client("kubelet")?, &namespace, move |_| script.clone());
+        let balancer = LoadBalancer::start(
+            self.cluster.client("load-balancer")?,
+            Some(&namespace),
+            Pool::of(10_000),
+        );
+        let client = self.cluster.client("admin")?;
+        let akri = Akri::new(self.cluster.client("akri")?, &namespace, "http-disc");
+        Ok(Site { namespace, client, akri, kubelet, balancer })
+    }
+
+    /// What the operator has asked the API server to change in a namespace, refused calls included.
+    pub fn operator_writes(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
+        let operator = format!("system:serviceaccount:{HOME}:{ACCOUNT}");
+        let mut writes = self.cluster.writes(namespace)?;
+        writes.retain(|entry| entry.user == operator);
+        Ok(writes)
+    }
+}
+
+/// A namespace with boards, a kubelet and a load balancer.
+pub struct Site {
+    pub namespace: String,
+    pub client: Client,
+    pub akri: Akri,
+    pub kubelet: Kubelet,
+    #[expect(dead_code, reason = "it works as long as it is held")]
+    balancer: LoadBalancer,
+}
+
+impl Site {
+    /// So many boards, as Akri would find them; their uids.
+    pub async fn boards(&self, count: usize) -> Result<Vec<String>> {
+        let boards = stream::iter(0..count).map(|number| self.board(number));
+        boards.buffered(PARALLEL).try_collect().await
+    }
+
+    async fn board(&self, number: usize) -> Result<String> {
+        // Akri's own names are three bytes of a hash, of which two are the same among 10,000.
+        let name = format!("http-disc-{number:06x}");
+        let endpoint = format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255);
+        let instance =
+            self.akri.discover_named(&name, &endpoint, "esp32", "thermo", "0.1.0").await?;
+        instance.uid().context("an Instance without a uid")
+    }
+
+    pub fn jobs(&self) -> Api<FlashJob> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates the job for these boards.
+    pub async fn flash(&self, boards: &[String], parallel: usize, suspend: bool) -> Result<()> {
+        let job: FlashJob = serde_json::from_value(json!({
+            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
+            "kind": "FlashJob",
+            "metadata": { "name": JOB },
+            "spec": {
+                "uuid": boards,
+                "device": "esp32",
+                "firmware": "registry.example/esp32:0.2.0",
+                "version": "0.2.0",
+                "flashjobPodImage": "registry.example/flasher:1",
+                "rollout": { "maxParallel": parallel },
+                "suspend": suspend,
+            },
+        }))?;
+        self.jobs().create(&PostParams::default(), &job).await.context("no job was made")?;
+        Ok(())
+    }
+
+    /// Waits until a watch says that the job is in this phase. A job that has failed is an error.
+    pub async fn reaches(&self, phase: Phase, limit: Duration) -> Result<()> {
+        let of = |job: Option<&FlashJob>| job.and_then(|job| job.status.as_ref()?.phase);
+        let reached = await_condition(self.jobs(), JOB, move |job: Option<&FlashJob>| {
+            of(job).is_some_and(|now| now == phase || now == Phase::Failed)
+        });
+        let job = within(limit, &format!("the job to be {phase:?}"), reached).await?;
+        let job = job.context("the job cannot be watched")?;
+        match of(job.as_ref()) {
+            Some(now) if now == phase => Ok(()),
+            _ => {
+                let status = job.and_then(|job| job.status);
+                bail!("the job failed: {:?}", status.and_then(|status| status.message))
+            }
+        }
+    }
+}
+
+/// How long anything with so many devices may take before the benchmark gives up: far longer than it takes.
+pub fn patience(devices: usize) -> Duration {
+    Duration::from_secs(90)
+        + Duration::from_millis(250) * u32::try_from(devices).unwrap_or(u32::MAX)
+}
+
+/// Waits for something, but not for ever.
+pub async fn within<T>(limit: Duration, what: &str, wait: impl Future<Output = T>) -> Result<T> {
+    let waited = timeout(limit, wait).await;
+    waited.with_context(|| format!("waited {limit:?} in vain for {what}"))
+}
+
+/// The time by the machine's clock, which is the API server's too.
+#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Seconds from one time to another.
+pub fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64()
+}

@@ -1,0 +1,69 @@
+//! Flashes that take as long as real ones: how late is their end seen?
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flashjob_api::Phase;
+use flashjob_sim::Script;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::bed::{Bed, now, patience, seconds};
+use crate::operator::{Operator, Usage};
+
+/// How long one flash takes.
+pub const LASTS: Duration = Duration::from_secs(15);
+
+/// All devices of one job at once.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Flash {
+    pub devices: usize,
+    pub flash_seconds: u64,
+    /// From the end of the last flash until a watch shows the job Completed.
+    pub late_seconds: f64,
+    /// The median over the devices, from the end of its flash until the operator asked for its Pod to be deleted. It
+    /// does so once the outcome is in the ledger.
+    pub median_recorded_seconds: f64,
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
+pub async fn measure(devices: usize) -> Result<Flash> {
+    let bed = Bed::start().await?;
+    let site = bed.site(Script::default().run_for(LASTS)).await?;
+    let boards = site.boards(devices).await?;
+    let operator = Operator::start(&bed, &site.namespace, None)?;
+    operator.ready().await?;
+    site.flash(&boards, devices, false).await?;
+    site.reaches(Phase::Completed, patience(devices) + LASTS).await?;
+    let completed = now();
+    let usage = operator.usage()?;
+
+    let ends: HashMap<String, Timestamp> = site
+        .kubelet
+        .starts()
+        .into_iter()
+        .filter_map(|start| Some((start.pod, start.ended_at?)))
+        .collect();
+    let last = ends.values().max().context("no flash has ended")?;
+    let recorded = bed
+        .operator_writes(&site.namespace)?
+        .into_iter()
+        .filter(|entry| entry.verb == "delete" && entry.resource == "pods")
+        .filter_map(|entry| Some(seconds(*ends.get(&entry.name?)?, entry.at)))
+        .collect();
+    Ok(Flash {
+        devices,
+        flash_seconds: LASTS.as_secs(),
+        late_seconds: seconds(*last, completed),
+        median_recorded_seconds: median(recorded).context("no Pod was deleted")?,
+        usage,
+    })
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
