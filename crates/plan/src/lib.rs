@@ -26,6 +26,7 @@ mod selector;
 mod service;
 pub mod spec;
 mod status;
+mod template;
 
 pub use decide::decide;
 pub use facts::{Job, LedgerState, Settings, View};

@@ -34,7 +34,7 @@ pub fn pod(
     let mut labels = labels(job, &record.target, &instance.uid);
     labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
     let mounts = [("tls", "/var/run/flashjob/tls"), ("registry", "/var/run/flashjob/registry")];
-    Pod {
+    let mut pod = Pod {
         metadata: ObjectMeta {
             name: Some(names::pod(&job.name, &record.target, record.attempt)),
             namespace: Some(job.namespace.clone()),
@@ -109,7 +109,9 @@ pub fn pod(
             ..PodSpec::default()
         }),
         status: None,
-    }
+    };
+    spec.template.add_to(&mut pod);
+    pod
 }
 
 fn environment(

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::facts::Settings;
 use crate::names;
 use crate::selector::Selector;
+use crate::template::Template;
 
 /// What is wrong with a spec: the path of the field and a sentence.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +73,8 @@ pub struct Spec {
     pub load_balancer_class: Option<String>,
     /// How outside traffic reaches the Pod.
     pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+    /// What the job adds to its flash Pods.
+    pub template: Template,
     /// Start nothing new.
     pub suspend: bool,
     /// Start nothing new, and end the job.
@@ -166,6 +169,10 @@ impl Spec {
                         .into(),
                 )
             })?;
+        let template = match &spec.pod_template {
+            Some(template) => Template::read(template, settings.unsafe_pod_templates)?,
+            None => Template::default(),
+        };
         let rollout = spec.rollout.unwrap_or_default();
         let retry = spec.retry.unwrap_or_default();
         let timeouts = spec.timeouts.unwrap_or_default();
@@ -225,6 +232,7 @@ impl Spec {
             service_annotations: service.annotations.unwrap_or_default(),
             load_balancer_class: trimmed(service.load_balancer_class.as_deref()),
             external_traffic_policy: service.external_traffic_policy,
+            template,
             suspend: spec.suspend.unwrap_or_default(),
             abort: spec.abort.unwrap_or_default(),
             ttl_seconds: match spec.ttl_seconds_after_finished {
@@ -243,10 +251,8 @@ impl Spec {
 /// the job is refused instead, with the name of the field.
 fn refuse_what_is_not_there_yet(spec: &FlashJobSpec) -> Result<(), Invalid> {
     let service_type = spec.service.as_ref().and_then(|s| s.type_).unwrap_or_default();
-    let asked = [
-        ("spec.service.type other than LoadBalancer", service_type != ServiceType::LoadBalancer),
-        ("spec.podTemplate", spec.pod_template.as_ref().is_some_and(|t| !t.is_empty())),
-    ];
+    let asked =
+        [("spec.service.type other than LoadBalancer", service_type != ServiceType::LoadBalancer)];
     match asked.iter().find(|(_, asked)| *asked) {
         Some((field, _)) => Err(Invalid(format!(
             "{field} is not supported by this version of the operator; remove it"
