@@ -45,6 +45,11 @@ test: ## Run all tests against a real API server (builds one the first time, see
 	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
 
+.PHONY: bench
+bench: ## Measure a rollout against a floor of bare writes (table, and target/bench/fleet.json)
+	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	cargo bench --locked $(OPERATOR) --bench fleet -- $(ARGS)
+
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files
 	@cargo fmt --all --check

@@ -119,6 +119,7 @@ fn next_header(ledger: &Ledger, spec: &Spec, generation: i64, now: Timestamp) ->
         batch: if again { 0 } else { old.batch },
         released: if again { 0 } else { old.released },
         batch_ended: old.batch_ended.filter(|_| !again),
+        revised: if again { now } else { old.revised },
         generation,
         revision: spec.revision.clone(),
         devices: ledger.records.len(),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::boards::Boards;
 use crate::instances::Instances;
 use crate::ledger::Ledger;
 use crate::spec::{Invalid, Spec};
@@ -27,19 +28,10 @@ pub struct View<'a> {
     pub settled: bool,
     /// Why the job's ledger, finalizer or annotation could not be written the last time.
     pub trouble: Option<&'a str>,
-    /// Who holds which board, by its address.
-    pub claims: &'a HashMap<String, Claim>,
+    /// What the jobs of all namespaces have to do with which board.
+    pub boards: &'a Boards,
     /// When any of our Services last got or gave back an address.
     pub addresses_moved: Option<Timestamp>,
-}
-
-/// A job that holds a board.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
-    /// Its uid.
-    pub job_uid: String,
-    /// Its namespace and name.
-    pub job: String,
 }
 
 /// The operator's settings that decisions depend on.
@@ -89,6 +81,8 @@ pub struct Job {
     pub name: String,
     /// Its uid.
     pub uid: String,
+    /// When it was created.
+    pub created: Timestamp,
     /// The generation of its spec.
     pub generation: i64,
     /// A person or a controller has asked for its deletion.

@@ -47,6 +47,8 @@ pub struct Header {
     pub devices: usize,
     /// When the job was taken up.
     pub started: Timestamp,
+    /// When the revision began.
+    pub revised: Timestamp,
     /// When the last device of this revision got its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Timestamp>,
@@ -200,6 +202,7 @@ impl Ledger {
                 generation,
                 devices: records.len(),
                 started: now,
+                revised: now,
                 completed: None,
                 total: records.len(),
                 batch: 0,

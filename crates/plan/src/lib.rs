@@ -8,6 +8,7 @@
 //! time gives the same plan, so every rule about flashing can be read and tested here. Time is an argument; what must
 //! survive a crash is in the [`ledger`]; the job's status is an output and never an input.
 
+pub mod boards;
 mod decide;
 mod deletion;
 mod edits;

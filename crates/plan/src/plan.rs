@@ -31,6 +31,8 @@ pub struct Plan {
     pub expire: bool,
     /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.
     pub claims: Option<Vec<String>>,
+    /// Boards that other jobs have too and this one would flash now, were they free.
+    pub wants: Vec<String>,
     /// Ends that this plan records, for the log and the metrics.
     pub ended: Vec<AttemptEnd>,
     /// When to look again although nothing may have happened.

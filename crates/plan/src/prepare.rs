@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::end::End;
 use crate::facts::{Children, Refusal, View};
 use crate::instances::{Found, Instance, Instances};
-use crate::ledger::{Pinned, Record};
+use crate::ledger::{Outcome, Pinned, Record};
 use crate::plan::NewObject;
 use crate::round::{NO_ROOM, Round, STARVED_AFTER, State, pod_in_use};
 use crate::selector::same_board;
@@ -56,13 +56,22 @@ impl<'a> Round<'a> {
             self.change.records.insert(index, record);
             return;
         };
-        let holder = self.view.claims.get(&pinned.endpoint);
-        if let Some(other) = holder.filter(|claim| claim.job_uid != self.view.job.uid) {
-            let words = format!("{} holds this device", other.job);
-            return self.waits(record, State::Blocked, &words, Some(record.turn));
-        }
+        let (boards, job) = (self.view.boards, self.view.job.uid.as_str());
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
+        if boards.is_shared(job, &pinned.endpoint) && !mine {
+            if let Some(newer) = self.superseded_by(&pinned.endpoint) {
+                let message = format!("{newer} has flashed this device since");
+                let end =
+                    End { outcome: Outcome::Skipped, reason: Some(Reason::Superseded), message };
+                return self.end(index, record, None, end);
+            }
+            self.plan.wants.push(pinned.endpoint.clone());
+            if let Some(other) = boards.in_the_way(job, &pinned.endpoint) {
+                let words = format!("{other} comes first with this device");
+                return self.waits(record, State::Blocked, &words, Some(record.turn));
+            }
+        }
         if !mine && self.claimed.contains(&pinned.endpoint) {
             let words = "another entry of this job is the same device";
             return self.waits(record, State::Blocked, words, Some(record.turn));

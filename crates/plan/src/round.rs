@@ -170,6 +170,12 @@ impl<'a> Round<'a> {
         record.turn.max(self.ledger.header.released_at)
     }
 
+    /// A newer job that has flashed the board since this job's firmware was set.
+    pub(crate) fn superseded_by(&self, endpoint: &str) -> Option<String> {
+        let since = self.ledger.header.revised;
+        self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since)
+    }
+
     /// Whether a new nonce asks for this failed device.
     fn asked_again(&self, record: &Record) -> bool {
         let nonce = self.spec.and_then(|spec| spec.nonce.as_ref());

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use flashjob_plan::facts::Claim;
 use flashjob_plan::ledger::Change;
 use flashjob_plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner};
 use futures::FutureExt;
@@ -40,6 +39,7 @@ impl Engine {
             finished,
             expire,
             claims,
+            wants,
             ended,
             look_again,
         } = plan;
@@ -65,8 +65,9 @@ impl Engine {
         if list_pods {
             self.list_pods(uid);
         }
-        if let Some(claims) = claims {
-            self.set_claims(uid, claims);
+        let freed = claims.is_some_and(|claims| self.boards.hold(uid, claims));
+        if self.boards.want(uid, wants) | freed {
+            self.wake_unfinished();
         }
         if let Some(job) = self.jobs.get_mut(uid) {
             job.finished = finished;
@@ -222,26 +223,6 @@ impl Engine {
         let namespace =
             self.jobs.get(uid).map(|j| j.seen.job.namespace.as_str()).unwrap_or_default();
         Api::namespaced_with(self.context.client.clone(), namespace, &flashjobs())
-    }
-
-    /// Writes down which boards a job holds, and wakes others when one is free again.
-    pub(super) fn set_claims(&mut self, uid: &str, endpoints: Vec<String>) {
-        let Some(job) = self.jobs.get_mut(uid) else { return };
-        let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
-        let before = std::mem::replace(&mut job.claims, endpoints.clone());
-        let freed: Vec<String> = before.into_iter().filter(|e| !endpoints.contains(e)).collect();
-        for endpoint in &freed {
-            if self.claims.get(endpoint).is_some_and(|claim| claim.job_uid == uid) {
-                self.claims.remove(endpoint);
-            }
-        }
-        for endpoint in endpoints {
-            let claim = Claim { job_uid: uid.to_owned(), job: name.clone() };
-            self.claims.entry(endpoint).or_insert(claim);
-        }
-        if !freed.is_empty() {
-            self.wake_unfinished();
-        }
     }
 
     fn write_status(&mut self, uid: &str, status: flashjob_api::FlashJobStatus, finished: bool) {

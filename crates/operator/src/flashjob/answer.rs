@@ -12,6 +12,7 @@ use super::index::Doubt;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
 use super::read::in_time;
+use super::sights::learn_board;
 use super::status;
 use super::write::Created;
 use crate::client::words;
@@ -100,7 +101,10 @@ impl Engine {
                 match result {
                     Ok(acknowledged) => {
                         if let Some(job) = self.jobs.get_mut(uid) {
-                            job.ledger.acknowledge(shard, acknowledged);
+                            let changed = job.ledger.acknowledge(shard, acknowledged);
+                            for record in changed.iter().flat_map(|c| c.records.values()) {
+                                learn_board(&mut self.boards, uid, record);
+                            }
                             job.write_succeeded();
                         }
                         self.report(uid, ended);
@@ -272,6 +276,7 @@ impl Engine {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.ledger = ledger;
         }
+        self.learn_boards(uid);
     }
 
     /// The record of an attempt that outlives the job: one log line, and the metrics.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use flashjob_plan::facts::{Claim, Pod, Service, Settings, View};
+use flashjob_plan::boards::Boards;
+use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
 use flashjob_plan::{Kind, decide};
 use kube::Client;
@@ -104,8 +105,8 @@ pub struct Engine {
     pub(super) jobs: HashMap<String, JobState>,
     pub(super) index: Index,
     pub(super) instances: Instances,
-    /// Who holds which board.
-    pub(super) claims: HashMap<String, Claim>,
+    /// What the jobs have to do with which board.
+    pub(super) boards: Boards,
     /// The ledgers that were read, until their jobs are seen.
     pub(super) ledgers: HashMap<String, Vec<Shard>>,
     /// The kinds whose first list is complete.
@@ -141,7 +142,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         jobs: HashMap::new(),
         index: Index::default(),
         instances: Instances::default(),
-        claims: HashMap::new(),
+        boards: Boards::default(),
         due: BTreeSet::new(),
         ledgers,
         synced: HashSet::new(),
@@ -262,14 +263,20 @@ impl Engine {
             return;
         }
         let now = Instant::now();
+        let mut due = Vec::new();
         while let Some((at, uid)) = self.due.first().cloned() {
             if at > now {
                 break;
             }
             self.due.pop_first();
             if self.jobs.get_mut(&uid).is_some_and(|job| job.take_look(now)) {
-                self.look(&uid);
+                due.push(uid);
             }
+        }
+        // Older jobs first: what they want is known when the newer ones are looked at.
+        due.sort_by(|a, b| self.boards.seniority(a).cmp(&self.boards.seniority(b)));
+        for uid in due {
+            self.look(&uid);
         }
     }
 
@@ -285,7 +292,7 @@ impl Engine {
             children: self.index.children(uid),
             settled: job.settled,
             trouble: job.trouble.as_deref(),
-            claims: &self.claims,
+            boards: &self.boards,
             addresses_moved: self.index.addresses_moved,
         };
         let plan = decide(&view, clock::now());

@@ -34,8 +34,6 @@ pub struct JobState {
     pub counts: Counts,
     /// Nothing more will happen by itself.
     pub finished: bool,
-    /// The boards it holds.
-    pub claims: Vec<String>,
     last_look: Option<Instant>,
     look_at: Option<Instant>,
 }
@@ -83,7 +81,6 @@ impl JobState {
             pace: Pace::default(),
             counts: Counts::default(),
             finished: false,
-            claims: Vec::new(),
             last_look: None,
             look_at: None,
         }

@@ -55,7 +55,7 @@ enum Content {
     Absent,
     Partial,
     Broken(String),
-    Sealed(Ledger),
+    Sealed(Box<Ledger>),
 }
 
 impl Memory {
@@ -67,7 +67,7 @@ impl Memory {
             None => Content::Absent,
             Some(first) if !first.data.contains_key("header") => Content::Partial,
             Some(_) => match Ledger::read(shards.iter().map(|s| &s.data)) {
-                Ok(ledger) => Content::Sealed(ledger),
+                Ok(ledger) => Content::Sealed(Box::new(ledger)),
                 Err(error) => Content::Broken(error),
             },
         };
@@ -111,8 +111,8 @@ impl Memory {
         pinned.map(|p| p.endpoint.clone()).collect()
     }
 
-    /// A write was acknowledged.
-    pub fn acknowledge(&mut self, index: usize, acknowledged: Shard) -> Option<()> {
+    /// A write was acknowledged: what it changed.
+    pub fn acknowledge(&mut self, index: usize, acknowledged: Shard) -> Option<Change> {
         let change = self.flushing.remove(&index)?;
         let Content::Sealed(ledger) = &mut self.content else { return None };
         ledger.apply(index, &change);
@@ -120,7 +120,7 @@ impl Memory {
             Some(shard) => *shard = acknowledged,
             None => self.shards.push(acknowledged),
         }
-        Some(())
+        Some(change)
     }
 
     /// Whether a fresh read says what we knew, with or without the writes that were under way. Then nobody else has

@@ -57,6 +57,7 @@ pub fn job(object: DynamicObject, settings: &Settings) -> SeenJob {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
+            created: created(&metadata),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizer: finalizers.iter().any(|f| f == names::FINALIZER),

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use flashjob_plan::boards::{Boards, Seniority};
 use flashjob_plan::instances::Instance;
+use flashjob_plan::ledger::{Outcome, Record};
 
 use super::engine::Engine;
 use super::job::JobState;
@@ -80,19 +82,32 @@ impl Engine {
             Some(known) => known.seen = seen,
             None => {
                 let ledger = Memory::read(self.ledgers.remove(&uid).unwrap_or_default());
+                let job = &seen.job;
+                let (namespace, name) = (job.namespace.clone(), job.name.clone());
+                self.boards.introduce(&uid, Seniority { created: job.created, namespace, name });
                 // What is open holds its board from the first moment, before the job itself is looked at.
-                let claims = ledger.open_endpoints();
+                self.boards.hold(&uid, ledger.open_endpoints());
                 self.jobs.insert(uid.clone(), JobState::new(seen, ledger));
-                self.set_claims(&uid, claims);
+                self.learn_boards(&uid);
             }
         }
         self.wake(&uid);
     }
 
+    /// Takes in which boards a job's ledger speaks of, and which of them it has flashed.
+    pub(super) fn learn_boards(&mut self, uid: &str) {
+        let ledger = self.jobs.get(uid).and_then(|job| job.ledger.sealed());
+        for record in ledger.iter().flat_map(|ledger| &ledger.records) {
+            learn_board(&mut self.boards, uid, record);
+        }
+    }
+
     fn forget_job(&mut self, uid: &str) {
-        // Boards it held are free now.
-        self.set_claims(uid, Vec::new());
         let Some(job) = self.jobs.remove(uid) else { return };
+        // Boards it held are free now.
+        if self.boards.forget(uid) {
+            self.wake_unfinished();
+        }
         self.index.forget_job(uid);
         self.context.metrics.devices_moved(&job.counts, &Default::default());
         self.context.metrics.waiting(uid, None);
@@ -128,5 +143,14 @@ impl Engine {
             tracing::info!(kind, "the first list is complete");
         }
         self.wake_all();
+    }
+}
+
+/// Takes in what one record says of its board.
+pub(super) fn learn_board(boards: &mut Boards, uid: &str, record: &Record) {
+    let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
+    match (record.outcome, record.ended) {
+        (Some(Outcome::Succeeded), Some(at)) => boards.flashed(uid, &pinned.endpoint, at),
+        _ => boards.know(uid, &pinned.endpoint),
     }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::Phase;
-use flashjob_sim::{LoadBalancer, Pool, Script};
+use flashjob_sim::{Akri, Cluster, LoadBalancer, Pool, Script, eventually};
 use kube::ResourceExt;
+use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::site::Site;
+use crate::site::{INSTALL, Operator, PATIENCE, Site};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_device_delays_no_other_and_is_given_up_in_the_end() -> Result<()> {
@@ -122,5 +123,41 @@ async fn an_address_that_never_comes_delays_no_other() -> Result<()> {
     site.balancer.resume();
     site.flash("later", &boards).await?;
     site.phase("later", Phase::Completed).await?;
+    Ok(())
+}
+
+/// Two jobs in two namespaces, one by uid and one by path: the older is held, the newer goes first, and what it did is
+/// not undone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_job_does_not_undo_what_a_newer_one_did_in_another_namespace() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    cluster.apply_yaml(INSTALL).await?;
+    Akri::install_crd(&cluster).await?;
+    let mut sites = Vec::new();
+    for namespace in ["east", "west"] {
+        cluster.make_namespace(namespace).await?;
+        sites.push(Site::at(&cluster, namespace, |_| Script::default())?);
+    }
+    let (east, west) = (&sites[0], &sites[1]);
+    let board = east.board("192.0.2.11").await?;
+    let _operator = Operator::start(&cluster, &[], None).await?;
+    east.flash_with("older", json!({ "uuid": [board.uid()], "suspend": true })).await?;
+    east.phase("older", Phase::Suspended).await?;
+    // Creation times have whole seconds.
+    let created = east.jobs().get("older").await?.metadata.creation_timestamp;
+    eventually("the next second", PATIENCE, async || {
+        west.flash("probe", &[]).await.ok();
+        let probe = west.jobs().get("probe").await?.metadata.creation_timestamp;
+        west.jobs().delete("probe", &DeleteParams::default()).await?;
+        Ok((probe.map(|t| t.0) > created.as_ref().map(|t| t.0)).then_some(()))
+    })
+    .await?;
+    let path = format!("east/{}", board.name_any());
+    west.flash_with("newer", json!({ "uuid": [path], "version": "0.3.0" })).await?;
+    west.phase("newer", Phase::Completed).await?;
+    east.edit("older", json!({ "suspend": false })).await?;
+    let done = east.phase("older", Phase::Completed).await?;
+    assert_eq!(done.counts.map(|c| c.skipped), Some(1));
+    assert_eq!((east.flashed().len(), west.flashed().len()), (0, 1), "no downgrade");
     Ok(())
 }

@@ -16,6 +16,7 @@ fn our_pod() -> Pod {
         namespace: "n".into(),
         name: "j".into(),
         uid: "u".into(),
+        created: jiff::Timestamp::UNIX_EPOCH,
         generation: 1,
         deleting: false,
         finalizer: true,

@@ -5,7 +5,7 @@
 mod world;
 
 use flashjob_api::Phase;
-use flashjob_plan::facts::{Claim, Refusal};
+use flashjob_plan::facts::Refusal;
 use flashjob_plan::instances::Instance;
 use flashjob_plan::ledger::Outcome;
 use flashjob_plan::{Kind, LedgerPlan, NewObject, Plan};
@@ -194,13 +194,46 @@ fn a_board_stays_held_until_its_pod_is_over() {
 #[test]
 fn a_board_that_another_job_holds_is_waited_for() {
     let mut world = World::new(&["a", "b"], json!({}));
-    let other = Claim { job_uid: "other".into(), job: "ns/other".into() };
-    world.claims.insert("at-a".into(), other);
+    world.introduce("other", "other", 5);
+    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.know("job-uid", "at-a");
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
     assert_eq!(plan.claims, Some(vec!["at-b".into()]));
-    world.claims.clear();
+    world.boards.hold("other", vec![]);
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn an_older_job_that_wants_a_board_now_goes_first() {
+    let mut world = World::new(&["a"], json!({}));
+    world.introduce("job-uid", "job", 10);
+    world.introduce("older", "older", 5);
+    world.boards.know("older", "at-a");
+    world.boards.want("older", vec!["at-a".into()]);
+    let plan = world.settle();
+    assert_eq!(state(&plan, "a"), "Blocked");
+    assert_eq!(plan.wants, ["at-a"]);
+    world.boards.want("older", vec![]);
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn what_a_newer_job_has_flashed_since_is_not_undone() {
+    let mut world = World::new(&["a"], json!({ "suspend": true }));
+    world.settle();
+    world.introduce("newer", "newer", 5);
+    world.after(10);
+    world.boards.flashed("newer", "at-a", world.now);
+    world.after(10);
+    world.edit(&["a"], json!({}));
+    let plan = world.settle();
+    assert_eq!(phase(&plan), Phase::Completed);
+    assert_eq!(world.record("a").outcome, Some(Outcome::Skipped));
+    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    // Another firmware is a new wish.
+    world.edit(&["a"], json!({ "firmware": "f:3" }));
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use flashjob_plan::facts::{Children, Claim, Container, Pod, PodPhase, Service, Slot};
+use flashjob_plan::boards::{Boards, Seniority};
+use flashjob_plan::facts::{Children, Container, Pod, PodPhase, Service, Slot};
 use flashjob_plan::instances::{Instance, Instances};
 use flashjob_plan::ledger::{Ledger, Record};
 use flashjob_plan::spec::Spec;
@@ -15,7 +16,7 @@ pub struct World {
     pub ledger: Option<Ledger>,
     pub instances: Instances,
     pub children: HashMap<String, Children>,
-    pub claims: HashMap<String, Claim>,
+    pub boards: Boards,
     pub settled: bool,
     pub addresses: bool,
     pub now: Timestamp,
@@ -30,6 +31,7 @@ impl World {
                 namespace: "ns".into(),
                 name: "job".into(),
                 uid: "job-uid".into(),
+                created: Timestamp::UNIX_EPOCH,
                 generation: 1,
                 deleting: false,
                 finalizer: false,
@@ -39,7 +41,7 @@ impl World {
             ledger: None,
             instances: Instances::default(),
             children: HashMap::new(),
-            claims: HashMap::new(),
+            boards: Boards::default(),
             settled: true,
             addresses: true,
             now: Timestamp::UNIX_EPOCH,
@@ -48,6 +50,7 @@ impl World {
         for device in devices {
             world.discover(device);
         }
+        world.introduce("job-uid", "job", 0);
         world.edit(devices, more);
         world.job.generation = 1;
         world
@@ -74,6 +77,13 @@ impl World {
         });
     }
 
+    /// Another job, created so many seconds after the beginning.
+    pub fn introduce(&mut self, uid: &str, name: &str, created: i64) {
+        let created = Timestamp::from_second(created).unwrap();
+        let seniority = Seniority { created, namespace: "ns".into(), name: name.into() };
+        self.boards.introduce(uid, seniority);
+    }
+
     pub fn after(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
     }
@@ -88,7 +98,7 @@ impl World {
             children: &self.children,
             settled: self.settled,
             trouble: None,
-            claims: &self.claims,
+            boards: &self.boards,
             addresses_moved: None,
         };
         decide(&view, self.now)
@@ -112,6 +122,10 @@ impl World {
             self.job.ledger = Some(name);
         }
         self.job.finalizer &= !plan.release;
+        if let Some(claims) = plan.claims.clone() {
+            self.boards.hold("job-uid", claims);
+        }
+        self.boards.want("job-uid", plan.wants.clone());
         self.settled |= plan.list_pods;
         for object in plan.creates.clone() {
             self.create(object);

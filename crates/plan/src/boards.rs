@@ -1,0 +1,202 @@
+//! The boards, and what the jobs of all namespaces have to do with them.
+//!
+//! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
+//! that wants it now goes first; and an older job does not undo what a newer one has flashed since.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+/// A job's place among others: older first, then by namespace and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seniority {
+    /// When it was created.
+    pub created: Timestamp,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What is known of every board, by its address.
+#[derive(Clone, Debug, Default)]
+pub struct Boards {
+    boards: HashMap<String, Board>,
+    jobs: HashMap<String, Party>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Board {
+    /// The jobs that have this board among their devices.
+    known_to: Vec<String>,
+    held_by: Option<String>,
+    wanted_by: Vec<String>,
+    flashed: HashMap<String, Timestamp>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Party {
+    seniority: Seniority,
+    holds: Vec<String>,
+    wants: Vec<String>,
+    knows: Vec<String>,
+}
+
+impl Boards {
+    /// A job was seen.
+    pub fn introduce(&mut self, job: &str, seniority: Seniority) {
+        self.jobs.entry(job.to_owned()).or_default().seniority = seniority;
+    }
+
+    /// A job has this board among its devices.
+    pub fn know(&mut self, job: &str, endpoint: &str) {
+        let board = self.boards.entry(endpoint.to_owned()).or_default();
+        if !board.known_to.iter().any(|j| j == job) {
+            board.known_to.push(job.to_owned());
+            self.jobs.entry(job.to_owned()).or_default().knows.push(endpoint.to_owned());
+        }
+    }
+
+    /// A job has flashed this board.
+    pub fn flashed(&mut self, job: &str, endpoint: &str, at: Timestamp) {
+        self.know(job, endpoint);
+        if let Some(board) = self.boards.get_mut(endpoint) {
+            board.flashed.insert(job.to_owned(), at);
+        }
+    }
+
+    /// These boards a job holds now. Says whether one has become free.
+    pub fn hold(&mut self, job: &str, endpoints: Vec<String>) -> bool {
+        for endpoint in &endpoints {
+            self.know(job, endpoint);
+            let board = self.boards.entry(endpoint.clone()).or_default();
+            board.held_by.get_or_insert_with(|| job.to_owned());
+        }
+        let party = self.jobs.entry(job.to_owned()).or_default();
+        let before = std::mem::replace(&mut party.holds, endpoints.clone());
+        let freed: Vec<String> = before.into_iter().filter(|e| !endpoints.contains(e)).collect();
+        for endpoint in &freed {
+            let board = self.boards.get_mut(endpoint);
+            if let Some(board) = board.filter(|b| b.held_by.as_deref() == Some(job)) {
+                board.held_by = None;
+            }
+        }
+        !freed.is_empty()
+    }
+
+    /// These boards a job would flash now, were they free. Says whether it has given one up.
+    pub fn want(&mut self, job: &str, endpoints: Vec<String>) -> bool {
+        let party = self.jobs.entry(job.to_owned()).or_default();
+        let before = std::mem::replace(&mut party.wants, endpoints.clone());
+        for endpoint in &before {
+            if let Some(board) = self.boards.get_mut(endpoint) {
+                board.wanted_by.retain(|j| j != job);
+            }
+        }
+        for endpoint in &endpoints {
+            self.boards.entry(endpoint.clone()).or_default().wanted_by.push(job.to_owned());
+        }
+        before.iter().any(|e| !endpoints.contains(e))
+    }
+
+    /// A job is gone, and with it what it held, wanted and flashed.
+    pub fn forget(&mut self, job: &str) -> bool {
+        let freed = self.hold(job, Vec::new()) | self.want(job, Vec::new());
+        for endpoint in self.jobs.remove(job).unwrap_or_default().knows {
+            if let Some(board) = self.boards.get_mut(&endpoint) {
+                board.known_to.retain(|j| j != job);
+                board.flashed.remove(job);
+                if board.known_to.is_empty() {
+                    self.boards.remove(&endpoint);
+                }
+            }
+        }
+        freed
+    }
+
+    /// Whether another job has this board among its devices, too. Most boards are in one job only.
+    pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
+        let board = self.boards.get(endpoint);
+        board.is_some_and(|b| b.known_to.iter().any(|other| other != job))
+    }
+
+    /// The job that this one has to wait for: it holds the board, or wants it and is older.
+    pub fn in_the_way(&self, job: &str, endpoint: &str) -> Option<String> {
+        let board = self.boards.get(endpoint)?;
+        let holder = board.held_by.as_ref().filter(|holder| *holder != job);
+        let older = |other: &&String| *other != job && self.seniority(other) < self.seniority(job);
+        holder.or_else(|| board.wanted_by.iter().find(older)).map(|other| self.name(other))
+    }
+
+    /// A newer job that has flashed the board since then.
+    pub fn flashed_by_newer(&self, job: &str, endpoint: &str, since: Timestamp) -> Option<String> {
+        let board = self.boards.get(endpoint)?;
+        let newer = board.flashed.iter().find(|(other, at)| {
+            *other != job && **at > since && self.seniority(other) > self.seniority(job)
+        });
+        newer.map(|(other, _)| self.name(other))
+    }
+
+    /// A job's place among others.
+    pub fn seniority(&self, job: &str) -> Option<&Seniority> {
+        self.jobs.get(job).map(|party| &party.seniority)
+    }
+
+    fn name(&self, job: &str) -> String {
+        self.seniority(job).map(|s| format!("{}/{}", s.namespace, s.name)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn two() -> Boards {
+        let mut boards = Boards::default();
+        for (job, created) in [("old", 1), ("new", 2)] {
+            let seniority =
+                Seniority { created: at(created), namespace: "ns".into(), name: job.into() };
+            boards.introduce(job, seniority);
+            boards.know(job, "board");
+        }
+        boards
+    }
+
+    #[test]
+    fn the_holder_keeps_a_board_and_the_older_job_is_next() {
+        let mut boards = two();
+        boards.hold("new", vec!["board".into()]);
+        boards.want("old", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("old", "board").as_deref(), Some("ns/new"));
+        assert!(boards.hold("new", vec![]), "it is free now");
+        assert_eq!(boards.in_the_way("old", "board"), None);
+        assert_eq!(boards.in_the_way("new", "board").as_deref(), Some("ns/old"));
+        assert!(boards.want("old", vec![]));
+        assert_eq!(boards.in_the_way("new", "board"), None);
+    }
+
+    #[test]
+    fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
+        let mut boards = two();
+        boards.flashed("new", "board", at(10));
+        assert_eq!(boards.flashed_by_newer("old", "board", at(5)).as_deref(), Some("ns/new"));
+        assert_eq!(boards.flashed_by_newer("old", "board", at(15)), None, "it was changed since");
+        boards.flashed("old", "board", at(20));
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5)), None, "newer than the older");
+    }
+
+    #[test]
+    fn nothing_is_left_of_jobs_that_are_gone() {
+        let mut boards = two();
+        assert!(boards.is_shared("old", "board"));
+        boards.hold("new", vec!["board".into()]);
+        assert!(boards.forget("new"));
+        assert!(!boards.is_shared("old", "board"));
+        boards.forget("old");
+        assert!(boards.boards.is_empty() && boards.jobs.is_empty());
+    }
+}
