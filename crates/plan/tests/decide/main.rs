@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may stop at once and say why
 
+mod properties;
 mod world;
 
 use flashjob_api::Phase;

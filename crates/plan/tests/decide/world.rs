@@ -107,16 +107,13 @@ impl World {
     /// One look, and everything it asks for is done.
     pub fn step(&mut self) -> Plan {
         let plan = self.decide();
-        match plan.ledger.clone() {
-            LedgerPlan::Keep | LedgerPlan::Clear(_) => {}
-            LedgerPlan::Create(ledger) => self.ledger = Some(ledger),
-            LedgerPlan::Update(change) => {
-                let ledger = self.ledger.as_mut().unwrap();
-                for shard in change.shards() {
-                    ledger.apply(shard, &change);
-                }
-            }
-        }
+        self.carry_out(&plan);
+        plan
+    }
+
+    /// Everything a plan asks for is done.
+    pub fn carry_out(&mut self, plan: &Plan) {
+        self.write_ledger(plan);
         if let Some(name) = plan.mark.clone() {
             self.job.finalizer = true;
             self.job.ledger = Some(name);
@@ -130,6 +127,25 @@ impl World {
         for object in plan.creates.clone() {
             self.create(object);
         }
+        self.clean_up(plan);
+    }
+
+    /// Only the ledger is written: what comes after a crash in the middle.
+    pub fn write_ledger(&mut self, plan: &Plan) {
+        match plan.ledger.clone() {
+            LedgerPlan::Keep | LedgerPlan::Clear(_) => {}
+            LedgerPlan::Create(ledger) => self.ledger = Some(ledger),
+            LedgerPlan::Update(change) => {
+                let ledger = self.ledger.as_mut().unwrap();
+                for shard in change.shards() {
+                    ledger.apply(shard, &change);
+                }
+            }
+        }
+    }
+
+    /// What a plan wants gone is gone.
+    fn clean_up(&mut self, plan: &Plan) {
         for deletion in plan.deletes.clone() {
             let children = self.children.get_mut(&deletion.target).unwrap();
             match deletion.kind {
@@ -147,7 +163,6 @@ impl World {
                 self.children.remove(&target);
             }
         }
-        plan
     }
 
     /// Looks until nothing changes any more.
@@ -167,7 +182,19 @@ impl World {
         panic!("it does not come to rest: {:#?}", self.decide());
     }
 
-    fn create(&mut self, object: NewObject) {
+    /// An object is made, as a plan asks for it: never a Pod beside another that is at work.
+    pub fn create(&mut self, object: NewObject) {
+        if let NewObject::Pod { target, .. } = &object {
+            let now = self.now;
+            let pods = self.children.get(target).into_iter().flat_map(|c| c.pods.values());
+            let mut at_work =
+                pods.filter_map(|slot| slot.here()).filter(|p| p.started() && !p.over(now));
+            assert!(at_work.next().is_none(), "two Pods for one target");
+        }
+        self.create_beside(object);
+    }
+
+    fn create_beside(&mut self, object: NewObject) {
         self.version += 1;
         let (version, created) = (self.version, self.now);
         match object {
@@ -193,12 +220,29 @@ impl World {
                     terminal_since: None,
                 };
                 let children = self.children.entry(target).or_default();
-                assert!(
-                    children.pods.values().all(|slot| slot.here().is_none()),
-                    "two Pods for one target"
-                );
                 children.pods.entry(attempt).or_default().see(facts);
             }
+        }
+    }
+
+    /// The same, whatever else is there: a write that was on its way for long.
+    pub fn arrive(&mut self, object: NewObject) {
+        self.create_beside(object);
+    }
+
+    /// Every Pod that is there, with its target and attempt.
+    pub fn pods_mut(&mut self) -> impl Iterator<Item = (&String, u32, &mut Pod)> {
+        self.children.iter_mut().flat_map(|(target, children)| {
+            let there = children.pods.iter_mut().filter(|(_, slot)| !slot.gone);
+            there.filter_map(move |(attempt, slot)| Some((target, *attempt, slot.seen.as_mut()?)))
+        })
+    }
+
+    /// Somebody deletes a Pod.
+    pub fn vanish(&mut self, which: usize) {
+        let slots = self.children.values_mut().flat_map(|c| c.pods.values_mut());
+        if let Some(slot) = slots.filter(|s| s.here().is_some()).nth(which) {
+            slot.gone = true;
         }
     }
 

@@ -1,0 +1,219 @@
+//! What holds whatever happens: random worlds with crashes, lost and late writes, boards that come and go.
+
+use flashjob_plan::NewObject;
+use flashjob_plan::facts::{Container, PodPhase};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::world::World;
+
+const DEVICES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Event {
+    /// The operator looks, and everything is done.
+    Look,
+    /// It is killed after the ledger was written; what it wanted to make is still on its way.
+    CrashAfterLedger,
+    /// It is killed before anything was written.
+    Crash,
+    /// What was on its way arrives after all.
+    Late,
+    /// A kubelet starts what it may.
+    Start,
+    /// A container ends.
+    End { which: usize, well: bool },
+    /// Somebody deletes a Pod.
+    Vanish(usize),
+    /// Akri loses a board.
+    Lose(usize),
+    /// Akri finds all boards.
+    Find,
+    /// Time passes.
+    Wait(i64),
+    /// A person holds the job, or lets it go on.
+    Hold(bool),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => Just(Event::Look),
+        1 => Just(Event::CrashAfterLedger),
+        1 => Just(Event::Crash),
+        1 => Just(Event::Late),
+        4 => Just(Event::Start),
+        4 => (0..4usize, any::<bool>()).prop_map(|(which, well)| Event::End { which, well }),
+        1 => (0..4usize).prop_map(Event::Vanish),
+        1 => (0..4usize).prop_map(Event::Lose),
+        2 => Just(Event::Find),
+        2 => (1..400i64).prop_map(Event::Wait),
+        1 => any::<bool>().prop_map(Event::Hold),
+    ]
+}
+
+struct Run {
+    world: World,
+    parallel: usize,
+    on_their_way: Vec<NewObject>,
+    /// Container starts by device, and how many there were when success was written down.
+    starts: [usize; 4],
+    done_at: [Option<usize>; 4],
+}
+
+impl Run {
+    fn new(parallel: usize, batch: usize) -> Run {
+        let world = World::new(&DEVICES, spec(parallel, batch, false));
+        Run { world, parallel, on_their_way: Vec::new(), starts: [0; 4], done_at: [None; 4] }
+    }
+
+    fn happen(&mut self, event: &Event, batch: usize) {
+        let world = &mut self.world;
+        match event {
+            Event::Look => drop(world.step()),
+            Event::CrashAfterLedger => {
+                let plan = world.decide();
+                world.write_ledger(&plan);
+                self.on_their_way.extend(plan.creates);
+                self.restart();
+            }
+            Event::Crash => self.restart(),
+            Event::Late => {
+                for object in std::mem::take(&mut self.on_their_way) {
+                    if !self.is_there(&object) {
+                        self.world.arrive(object);
+                    }
+                }
+            }
+            Event::Start => self.start(),
+            Event::End { which, well } => {
+                let running: Vec<_> = world.pods_mut().filter(|(_, _, p)| is_running(p)).collect();
+                if let Some((_, _, pod)) = running.into_iter().nth(*which) {
+                    let exit_code = i32::from(!well);
+                    let end = Container::Ended { exit_code, reason: None, message: None, at: None };
+                    pod.container = end;
+                    pod.phase = if *well { PodPhase::Succeeded } else { PodPhase::Failed };
+                }
+            }
+            Event::Vanish(which) => world.vanish(*which),
+            Event::Lose(which) => world.instances.remove("ns", DEVICES[*which]),
+            Event::Find => DEVICES.iter().for_each(|d| world.discover(d)),
+            Event::Wait(seconds) => world.after(*seconds),
+            Event::Hold(held) => world.edit(&DEVICES, spec(self.parallel, batch, *held)),
+        }
+        self.check();
+    }
+
+    /// A new process: what the old one knew of writes under way is gone, and open attempts have to be settled.
+    fn restart(&mut self) {
+        let open = self.world.ledger.as_ref().is_some_and(|l| l.has_open_attempts());
+        self.world.settled = !open;
+    }
+
+    fn is_there(&self, object: &NewObject) -> bool {
+        match object {
+            NewObject::Service { target, .. } => {
+                self.world.children.get(target).is_some_and(|c| c.service.here().is_some())
+            }
+            NewObject::Pod { target, attempt, .. } => {
+                let children = self.world.children.get(target);
+                children.is_some_and(|c| c.pods.contains_key(attempt))
+            }
+        }
+    }
+
+    /// A kubelet starts a container exactly if its permit is in the ledger.
+    fn start(&mut self) {
+        let Some(ledger) = self.world.ledger.clone() else { return };
+        let now = self.world.now;
+        for (target, attempt, pod) in self.world.pods_mut() {
+            let device = ledger
+                .records
+                .iter()
+                .position(|r| &r.target == target && r.permit && r.attempt == attempt);
+            let Some(device) = device.filter(|_| !pod.started()) else { continue };
+            pod.phase = PodPhase::Running;
+            pod.container = Container::Running(Some(now));
+            self.starts[device] += 1;
+        }
+    }
+
+    fn check(&mut self) {
+        let running: Vec<String> = self
+            .world
+            .pods_mut()
+            .filter(|(_, _, p)| is_running(p))
+            .map(|(t, ..)| t.clone())
+            .collect();
+        assert!(running.len() <= self.parallel, "{running:?} at once");
+        let mut once = running.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), running.len(), "two containers at work on one board");
+        let Some(ledger) = &self.world.ledger else { return };
+        for (device, record) in ledger.records.iter().enumerate() {
+            if record.outcome.is_some() {
+                let starts = *self.done_at[device].get_or_insert(self.starts[device]);
+                assert_eq!(starts, self.starts[device], "{} was flashed again", record.device);
+            }
+        }
+        let plan = self.world.decide();
+        if let Some(status) = &plan.status {
+            let counts = status.counts.unwrap_or_default();
+            let sum = counts.pending
+                + counts.offline
+                + counts.waiting
+                + counts.blocked
+                + counts.flashing
+                + counts.succeeded
+                + counts.failed
+                + counts.skipped;
+            assert_eq!(sum, counts.total, "every device is counted once");
+            assert!(status.in_flight.iter().all(|d| d.message.is_some()), "{status:#?}");
+            assert!(status.failures.iter().all(|f| !f.reason.is_empty()), "{status:#?}");
+        }
+    }
+
+    /// The world answers from now on: the job ends.
+    fn end_well(&mut self, batch: usize) {
+        self.happen(&Event::Hold(false), batch);
+        for _ in 0..200 {
+            self.happen(&Event::Find, batch);
+            self.happen(&Event::Look, batch);
+            self.happen(&Event::Start, batch);
+            for _ in 0..4 {
+                self.happen(&Event::End { which: 0, well: true }, batch);
+            }
+            if self.world.decide().finished {
+                return;
+            }
+            self.happen(&Event::Wait(7), batch);
+        }
+        panic!("the job does not end: {:#?}", self.world.decide());
+    }
+}
+
+fn is_running(pod: &flashjob_plan::facts::Pod) -> bool {
+    matches!(pod.container, Container::Running(_))
+}
+
+fn spec(parallel: usize, batch: usize, suspend: bool) -> serde_json::Value {
+    json!({ "rollout": { "maxParallel": parallel, "batchSize": batch }, "suspend": suspend })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_happens_no_board_is_flashed_twice_and_the_job_ends(
+        parallel in 1..4usize,
+        batch in 1..5usize,
+        events in prop::collection::vec(event(), 0..120),
+    ) {
+        let mut run = Run::new(parallel, batch);
+        for event in &events {
+            run.happen(event, batch);
+        }
+        run.end_well(batch);
+    }
+}
