@@ -74,7 +74,9 @@ impl<'a> Round<'a> {
     pub fn new(view: &'a View<'a>, ledger: &'a Ledger, now: Timestamp) -> Round<'a> {
         let spec = view.job.spec.as_ref().ok();
         let max_parallel = spec.map_or(0, |spec| spec.max_parallel);
-        let mut at_work = 0;
+        // A Pod that was given up but has not ended still takes its slot.
+        let pods = view.children.values().flat_map(|children| children.pods.values());
+        let at_work = pods.filter(|slot| pod_in_use(slot, now)).count();
         let mut ahead = 0;
         let mut starved = false;
         let mut claimed = HashSet::new();
@@ -83,9 +85,6 @@ impl<'a> Round<'a> {
             let children = view.children.get(&record.target);
             if record.outcome.is_some() && children.is_none() {
                 continue;
-            }
-            if record.open && children.is_some_and(|c| holds_slot(c, record.attempt, now)) {
-                at_work += 1;
             }
             let pod = children.and_then(|c| c.pods.get(&record.attempt)).and_then(Slot::here);
             let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));

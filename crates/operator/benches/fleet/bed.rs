@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{Akri, AuditEntry, Cluster, Kubelet, LoadBalancer, Options, Pool, Script};
+use flashjob_sim::{
+    Akri, AuditEntry, Cluster, Kubelet, LoadBalancer, Options, Pool, Script, eventually,
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{ListParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// What users apply.
 const INSTALL: &str = include_str!("../../../../dist/install.yaml");
@@ -26,6 +29,9 @@ pub const JOB: &str = "flashjob";
 
 /// Devices at once, in rollouts and in their floors.
 pub const PARALLEL: usize = 64;
+
+/// How long no write is added to the audit log when all are there.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// A control plane with the operator's manifests and Akri's CRD.
 pub struct Bed {
@@ -68,6 +74,19 @@ impl Bed {
         let mut writes = self.cluster.writes(namespace)?;
         writes.retain(|entry| entry.user == operator);
         Ok(writes)
+    }
+
+    /// The same once no more are added: an object is gone before its deletion is answered, and a call is in the audit log
+    /// when it is answered.
+    pub async fn operator_writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
+        let mut writes = self.operator_writes(namespace)?;
+        loop {
+            sleep(QUIET).await;
+            let before = std::mem::replace(&mut writes, self.operator_writes(namespace)?);
+            if before.len() == writes.len() {
+                return Ok(writes);
+            }
+        }
     }
 }
 
@@ -136,6 +155,19 @@ impl Site {
                 bail!("the job failed: {:?}", status.and_then(|status| status.message))
             }
         }
+    }
+
+    /// Waits until no Pod and no Service is left.
+    pub async fn cleaned_up(&self, devices: usize) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
+        // One is as good as all to know that something is left.
+        let one = ListParams::default().limit(1);
+        eventually("all Pods and Services to be gone", patience(devices), async || {
+            let left = pods.list(&one).await?.items.len() + services.list(&one).await?.items.len();
+            Ok((left == 0).then_some(()))
+        })
+        .await
     }
 }
 

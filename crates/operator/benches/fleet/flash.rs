@@ -39,6 +39,7 @@ pub async fn measure(devices: usize) -> Result<Flash> {
     site.flash(&boards, devices, false).await?;
     site.reaches(Phase::Completed, patience(devices) + LASTS).await?;
     let completed = now();
+    site.cleaned_up(devices).await?;
     let usage = operator.usage()?;
 
     let ends: HashMap<String, Timestamp> = site
@@ -49,7 +50,8 @@ pub async fn measure(devices: usize) -> Result<Flash> {
         .collect();
     let last = ends.values().max().context("no flash has ended")?;
     let recorded = bed
-        .operator_writes(&site.namespace)?
+        .operator_writes_settled(&site.namespace)
+        .await?
         .into_iter()
         .filter(|entry| entry.verb == "delete" && entry.resource == "pods")
         .filter_map(|entry| Some(seconds(*ends.get(&entry.name?)?, entry.at)))

@@ -39,21 +39,27 @@ use crate::report::Report;
 async fn main() -> Result<()> {
     let options = Options::parse(std::env::args().skip(1))?;
     let mut report = Report::default();
+    let measured = measure(options, &mut report).await;
+    // What was measured before something failed has taken long enough.
+    println!("\n{report}");
+    let file = write(&report)?;
+    println!("written to {}", file.display());
+    measured
+}
+
+async fn measure(options: Options, report: &mut Report) -> Result<()> {
     for size in options.sizes {
         println!("rollout: {size} devices ...");
         report.rollouts.push(rollout::measure(size).await?);
     }
     for size in options.flashes {
-        println!("flash of {} s: {size} devices ...", flash::LASTS.as_secs());
+        println!("flash of {} s: {size} at once ...", flash::LASTS.as_secs());
         report.flashes.push(flash::measure(size).await?);
     }
     if let Some(size) = options.cold {
         println!("cold start: {size} devices ...");
         report.cold_start = Some(cold::measure(size).await?);
     }
-    println!("\n{report}");
-    let file = write(&report)?;
-    println!("written to {}", file.display());
     Ok(())
 }
 

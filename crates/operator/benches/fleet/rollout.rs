@@ -1,14 +1,11 @@
 //! One job over many devices whose flashes take no time: what is left is the operator and the API server.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use flashjob_api::Phase;
-use flashjob_sim::{AuditEntry, Script, eventually};
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::Api;
-use kube::api::ListParams;
+use flashjob_sim::{AuditEntry, Script};
 use serde::Serialize;
 
 use crate::bed::{Bed, JOB, PARALLEL, Site, patience};
@@ -74,10 +71,10 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
     site.flash(&boards, PARALLEL, false).await?;
     site.reaches(Phase::Completed, patience(devices)).await?;
     let seconds = began.elapsed().as_secs_f64();
-    cleaned_up(&site, devices).await?;
+    site.cleaned_up(devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
-    let writes = settled_writes(&bed, &site).await?;
+    let writes = bed.operator_writes_settled(&site.namespace).await?;
     let usage = operator.usage()?;
     drop((operator, site));
 
@@ -94,32 +91,6 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
         refused: writes.iter().filter(|entry| entry.code >= 400).count(),
         writes: by_kind(&writes),
     })
-}
-
-/// Waits until no Pod and no Service is left.
-async fn cleaned_up(site: &Site, devices: usize) -> Result<()> {
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
-    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
-    // One is as good as all to know that something is left.
-    let one = ListParams::default().limit(1);
-    eventually("all Pods and Services to be gone", patience(devices), async || {
-        let left = pods.list(&one).await?.items.len() + services.list(&one).await?.items.len();
-        Ok((left == 0).then_some(()))
-    })
-    .await
-}
-
-/// The operator's writes, once no more are added: an object is gone before its deletion is answered, and a call is in
-/// the audit log when it is answered.
-async fn settled_writes(bed: &Bed, site: &Site) -> Result<Vec<AuditEntry>> {
-    let mut writes = bed.operator_writes(&site.namespace)?;
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let before = std::mem::replace(&mut writes, bed.operator_writes(&site.namespace)?);
-        if before.len() == writes.len() {
-            return Ok(writes);
-        }
-    }
 }
 
 /// A job that is Completed without its flashes would be fast.

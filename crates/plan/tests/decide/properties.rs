@@ -16,6 +16,8 @@ enum Event {
     Look,
     /// It is killed after the ledger was written; what it wanted to make is still on its way.
     CrashAfterLedger,
+    /// It is killed after everything but the ledger was written.
+    CrashBeforeLedger,
     /// It is killed before anything was written.
     Crash,
     /// What was on its way arrives after all.
@@ -24,6 +26,8 @@ enum Event {
     Start,
     /// A container ends.
     End { which: usize, well: bool },
+    /// Pods whose end was asked for are gone.
+    LetGo,
     /// Somebody deletes a Pod.
     Vanish(usize),
     /// Akri loses a board.
@@ -40,7 +44,9 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => Just(Event::Look),
         1 => Just(Event::CrashAfterLedger),
+        1 => Just(Event::CrashBeforeLedger),
         1 => Just(Event::Crash),
+        2 => Just(Event::LetGo),
         1 => Just(Event::Late),
         4 => Just(Event::Start),
         4 => (0..4usize, any::<bool>()).prop_map(|(which, well)| Event::End { which, well }),
@@ -63,7 +69,8 @@ struct Run {
 
 impl Run {
     fn new(parallel: usize, batch: usize) -> Run {
-        let world = World::new(&DEVICES, spec(parallel, batch, false));
+        let mut world = World::new(&DEVICES, spec(parallel, batch, false));
+        world.lingering = true;
         Run { world, parallel, on_their_way: Vec::new(), starts: [0; 4], done_at: [None; 4] }
     }
 
@@ -77,7 +84,14 @@ impl Run {
                 self.on_their_way.extend(plan.creates);
                 self.restart();
             }
+            Event::CrashBeforeLedger => {
+                let plan = world.decide();
+                world.clean_up(&plan);
+                self.on_their_way.extend(plan.creates);
+                self.restart();
+            }
             Event::Crash => self.restart(),
+            Event::LetGo => world.let_go(),
             Event::Late => {
                 for object in std::mem::take(&mut self.on_their_way) {
                     if !self.is_there(&object) {
@@ -184,6 +198,7 @@ impl Run {
             for _ in 0..4 {
                 self.happen(&Event::End { which: 0, well: true }, batch);
             }
+            self.happen(&Event::LetGo, batch);
             if self.world.decide().finished {
                 return;
             }

@@ -19,6 +19,8 @@ pub struct World {
     pub boards: Boards,
     pub settled: bool,
     pub addresses: bool,
+    /// A running Pod that is deleted stays until its container has ended.
+    pub lingering: bool,
     pub now: Timestamp,
     version: u64,
 }
@@ -44,6 +46,7 @@ impl World {
             boards: Boards::default(),
             settled: true,
             addresses: true,
+            lingering: false,
             now: Timestamp::UNIX_EPOCH,
             version: 0,
         };
@@ -145,12 +148,19 @@ impl World {
     }
 
     /// What a plan wants gone is gone.
-    fn clean_up(&mut self, plan: &Plan) {
+    pub fn clean_up(&mut self, plan: &Plan) {
         for deletion in plan.deletes.clone() {
             let children = self.children.get_mut(&deletion.target).unwrap();
             match deletion.kind {
                 Kind::Service => children.service.gone = true,
-                Kind::Pod(attempt) => children.pods.get_mut(&attempt).unwrap().gone = true,
+                Kind::Pod(attempt) => {
+                    let slot = children.pods.get_mut(&attempt).unwrap();
+                    let pod = slot.seen.as_mut().unwrap();
+                    match self.lingering && matches!(pod.container, Container::Running(_)) {
+                        true => pod.deleting = Some(self.now),
+                        false => slot.gone = true,
+                    }
+                }
             }
         }
         for (target, kind) in plan.forget.clone() {
@@ -236,6 +246,14 @@ impl World {
             let there = children.pods.iter_mut().filter(|(_, slot)| !slot.gone);
             there.filter_map(move |(attempt, slot)| Some((target, *attempt, slot.seen.as_mut()?)))
         })
+    }
+
+    /// Pods whose end was asked for are gone.
+    pub fn let_go(&mut self) {
+        let slots = self.children.values_mut().flat_map(|c| c.pods.values_mut());
+        for slot in slots {
+            slot.gone |= slot.seen.as_ref().is_some_and(|pod| pod.deleting.is_some());
+        }
     }
 
     /// Somebody deletes a Pod.
