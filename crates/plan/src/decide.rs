@@ -59,12 +59,20 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         let verdict = Verdict::Waiting { reason: "WaitingForAkri", message: message.into() };
         return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     };
+    let mut first: HashMap<(String, String), String> = HashMap::new();
     let record = |device: &String| {
         let mut record = Record::new(&job.uid, device, &spec.revision, now);
         record.nonce.clone_from(&spec.nonce);
         // Those that are there now are pinned with the first write; it saves one each.
         let found = look_up(view, instances, device).ok().filter(|i| !i.endpoint.is_empty());
         record.pinned = found.map(|instance| pin(spec, instance));
+        if let Some(pinned) = &record.pinned {
+            let place = first.entry((pinned.namespace.clone(), pinned.endpoint.clone()));
+            let first = place.or_insert_with(|| device.clone());
+            if first != device {
+                record = record.as_twin_of(first, now);
+            }
+        }
         record
     };
     let mut records: Vec<Record> = spec.devices.iter().map(record).collect();
@@ -75,7 +83,8 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         let verdict = Verdict::Waiting { reason: "NoDevices", message };
         return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     }
-    let ledger = Ledger::new(&job.uid, job.generation, &spec.revision, records, now);
+    let ledger =
+        Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
     Plan { ledger: LedgerPlan::Create(ledger), status: troubled(view), ..Plan::default() }
 }
 

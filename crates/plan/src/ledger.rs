@@ -16,6 +16,8 @@ use crate::names;
 
 /// Devices per ConfigMap: well under the 1 MiB an object may have, with messages of 256 bytes.
 pub const SHARD_SIZE: usize = 256;
+/// How many earlier revisions are remembered.
+pub const REMEMBERED: usize = 5;
 /// The longest message that is kept.
 pub const MESSAGE_BYTES: usize = 256;
 
@@ -41,6 +43,15 @@ pub struct Header {
     pub job_uid: String,
     /// The revision under way.
     pub revision: String,
+    /// Its firmware.
+    #[serde(default)]
+    pub firmware: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+    /// The revisions before it, the newest last; at most [`REMEMBERED`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Past>,
     /// The generation of the spec whose devices are in the records.
     pub generation: i64,
     /// How many devices, so that a missing shard is noticed.
@@ -71,6 +82,27 @@ pub struct Header {
     pub suspended: Option<Timestamp>,
     /// Everything before the header was written.
     pub sealed: bool,
+}
+
+/// What became of an earlier revision.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Past {
+    /// Its firmware.
+    pub firmware: String,
+    /// Its version.
+    pub version: String,
+    /// When it began.
+    pub began: Timestamp,
+    /// When its last device got its result; absent if another revision came before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Timestamp>,
+    /// How many devices it was for.
+    pub total: usize,
+    /// How many of them were flashed or skipped.
+    pub done: usize,
+    /// How many were given up.
+    pub failed: usize,
 }
 
 /// What is kept about one device.
@@ -113,6 +145,9 @@ pub struct Record {
     /// When the result was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
+    /// It is the same device as an earlier entry, and left out for good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub twin: bool,
     /// It was chosen by the selector.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub selected: bool,
@@ -166,6 +201,7 @@ impl Record {
             reason: None,
             message: None,
             ended: None,
+            twin: false,
             selected: false,
             nonce: None,
             dropped: false,
@@ -173,9 +209,24 @@ impl Record {
         }
     }
 
+    /// The same entry as the same device as `other`: it is flashed once.
+    pub fn as_twin_of(&self, other: &str, now: Timestamp) -> Record {
+        Record {
+            twin: true,
+            outcome: Some(Outcome::Skipped),
+            message: Some(message(&format!("the same device as {other}"))),
+            ended: Some(now),
+            ..self.clone()
+        }
+    }
+
     /// The same device with another firmware: nothing done yet, but attempt numbers go on, so that going back to an
     /// earlier firmware meets no old permit.
     pub fn renewed(&self, job_uid: &str, revision: &str, now: Timestamp) -> Record {
+        if self.twin {
+            let target = names::target(job_uid, &self.device, revision);
+            return Record { revision: revision.to_owned(), target, ..self.clone() };
+        }
         Record {
             pinned: self.pinned.clone(),
             attempt: self.attempt,
@@ -190,7 +241,7 @@ impl Ledger {
     pub fn new(
         job_uid: &str,
         generation: i64,
-        revision: &str,
+        (firmware, version): (&str, &str),
         records: Vec<Record>,
         now: Timestamp,
     ) -> Ledger {
@@ -198,7 +249,10 @@ impl Ledger {
             header: Header {
                 schema: SCHEMA,
                 job_uid: job_uid.to_owned(),
-                revision: revision.to_owned(),
+                revision: names::revision(firmware, version),
+                firmware: firmware.to_owned(),
+                version: version.to_owned(),
+                history: Vec::new(),
                 generation,
                 devices: records.len(),
                 started: now,
@@ -268,6 +322,31 @@ impl Ledger {
             ));
         }
         Ok(Ledger { header, records })
+    }
+
+    /// The revision under way as it will be remembered, and those before it.
+    pub fn remembered(&self) -> Vec<Past> {
+        let header = &self.header;
+        let results = self.records.iter().filter(|r| r.revision == header.revision);
+        let (mut done, mut failed) = (0, 0);
+        for outcome in results.filter_map(|r| r.outcome) {
+            match outcome {
+                Outcome::Succeeded | Outcome::Skipped => done += 1,
+                Outcome::Failed => failed += 1,
+            }
+        }
+        let mut history = header.history.clone();
+        history.push(Past {
+            firmware: header.firmware.clone(),
+            version: header.version.clone(),
+            began: header.revised,
+            completed: header.completed,
+            total: header.total,
+            done,
+            failed,
+        });
+        history.drain(..history.len().saturating_sub(REMEMBERED));
+        history
     }
 
     /// Whether any attempt is under way.
@@ -373,7 +452,7 @@ mod tests {
     fn ledger(devices: usize) -> Ledger {
         let now = Timestamp::UNIX_EPOCH;
         let record = |n| Record::new("uid", &format!("device {n}"), "rev", now);
-        Ledger::new("uid", 1, "rev", (0..devices).map(record).collect(), now)
+        Ledger::new("uid", 1, ("f", "v"), (0..devices).map(record).collect(), now)
     }
 
     fn opened(record: &Record) -> Record {

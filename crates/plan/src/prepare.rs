@@ -50,6 +50,12 @@ impl<'a> Round<'a> {
         }
         let found = pin(spec, instance);
         let Some(pinned) = record.pinned.as_ref().filter(|pinned| **pinned == found) else {
+            if let Some(twin) = self.twin(index, &found) {
+                let left_out = record.as_twin_of(&twin, self.now);
+                self.waits(record, State::Pending, "found; writing that down", None);
+                self.change.records.insert(index, left_out);
+                return;
+            }
             // New, or at another address than before: what is locked must be what is flashed.
             let record = Record { pinned: Some(found), ..record.clone() };
             self.waits(&record, State::Pending, "found; writing that down", None);

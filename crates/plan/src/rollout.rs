@@ -15,7 +15,7 @@ pub enum Turn {
     /// It goes on.
     Same,
     /// The ledger has to say this.
-    Next(Header),
+    Next(Box<Header>),
     /// Nothing before then.
     Wait(Timestamp),
 }
@@ -42,7 +42,8 @@ pub fn turn(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Turn {
     let pause = SignedDuration::from_secs(if header.batch == 0 { 0 } else { spec.delay_seconds });
     match header.batch_ended {
         None if !pause.is_zero() => {
-            return Turn::Next(Header { batch_ended: Some(now), ..header.clone() });
+            let ended = Header { batch_ended: Some(now), ..header.clone() };
+            return Turn::Next(Box::new(ended));
         }
         Some(ended) if now < ended + pause => return Turn::Wait(ended + pause),
         _ => {}
@@ -60,7 +61,8 @@ pub fn turn(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Turn {
         released += 1;
     }
     let batch = header.batch + 1;
-    Turn::Next(Header { batch, released, released_at: now, batch_ended: None, ..header.clone() })
+    let (released_at, batch_ended) = (now, None);
+    Turn::Next(Box::new(Header { batch, released, released_at, batch_ended, ..header.clone() }))
 }
 
 /// Which batch is under way, of how many, for people.

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::end::{self, End};
 use crate::facts::{Children, LedgerState, Pod, Slot, View};
-use crate::ledger::{self, Change, Ledger, Outcome, Record};
+use crate::ledger::{self, Change, Ledger, Outcome, Pinned, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
 use crate::rollout::{self, Turn};
 use crate::spec::Spec;
@@ -169,6 +169,19 @@ impl<'a> Round<'a> {
         record.turn.max(self.ledger.header.released_at)
     }
 
+    /// Another entry of this job that is the same device, as written: two Instances of one namespace with one address are
+    /// one. What this very round has found counts, too.
+    pub(crate) fn twin(&self, index: usize, pinned: &Pinned) -> Option<String> {
+        let known = self.ledger.records.iter().enumerate();
+        let found = self.change.records.iter().map(|(place, record)| (*place, record));
+        let mut others = known.chain(found).filter(|(other, r)| *other != index && !r.dropped);
+        let same = |other: &Pinned| {
+            other.namespace == pinned.namespace && other.endpoint == pinned.endpoint
+        };
+        let twin = others.find(|(_, r)| r.pinned.as_ref().is_some_and(same));
+        twin.map(|(_, record)| record.device.clone())
+    }
+
     /// A newer job that has flashed the board since this job's firmware was set.
     pub(crate) fn superseded_by(&self, endpoint: &str) -> Option<String> {
         let since = self.ledger.header.revised;
@@ -189,7 +202,7 @@ impl<'a> Round<'a> {
             Turn::Wait(until) => self.plan.look_again_at(until),
             // An edit's header comes first.
             Turn::Next(header) => {
-                self.change.header.get_or_insert(header);
+                self.change.header.get_or_insert(*header);
             }
         }
     }

@@ -670,3 +670,48 @@ fn a_device_that_is_named_and_chosen_is_one_device() {
     world.settle();
     assert_eq!(at_work(&world), ["a", "ns/b"]);
 }
+
+#[test]
+fn the_last_five_revisions_are_remembered() {
+    let mut world = World::new(&["a", "b"], json!({ "retry": { "limit": 0 } }));
+    for round in 1..=7 {
+        world.edit(
+            &["a", "b"],
+            json!({ "firmware": format!("f:{round}"), "retry": { "limit": 0 } }),
+        );
+        world.settle();
+        world.ends("a", 0, "");
+        world.ends("b", i32::from(round % 2 == 0), "");
+        world.settle();
+    }
+    let history = &world.ledger.as_ref().unwrap().header.history;
+    let told: Vec<_> = history.iter().map(|p| (p.firmware.as_str(), p.done, p.failed)).collect();
+    assert_eq!(told, [("f:2", 1, 1), ("f:3", 2, 0), ("f:4", 1, 1), ("f:5", 2, 0), ("f:6", 1, 1)]);
+    assert!(history.iter().all(|past| past.completed.is_some() && past.total == 2));
+}
+
+#[test]
+fn a_device_that_is_written_twice_is_flashed_once() {
+    let mut world = World::new(&[], json!({}));
+    world.discover("a");
+    let written = ["a", "ns/a", "uid-b", "b"];
+    world.edit(&written, json!({}));
+    world.settle();
+    assert_eq!(at_work(&world), ["a"]);
+    world.discover("b");
+    world.settle();
+    assert_eq!(at_work(&world), ["a", "uid-b"]);
+    for firmware in ["f:1", "f:2"] {
+        world.edit(&written, json!({ "firmware": firmware }));
+        world.settle();
+        assert_eq!(at_work(&world), ["a", "uid-b"], "also with another firmware");
+        for device in ["a", "uid-b"] {
+            world.ends(device, 0, "");
+        }
+        let done = world.settle();
+        assert_eq!(phase(&done), Phase::Completed);
+        let counts = done.status.unwrap().counts.unwrap();
+        assert_eq!((counts.succeeded, counts.skipped), (2, 2));
+    }
+    assert_eq!(world.record("b").message.as_deref(), Some("the same device as uid-b"));
+}
