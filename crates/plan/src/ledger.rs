@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::names;
 
+mod record;
+pub use record::{Outcome, Pinned, Record};
+
 /// Devices per ConfigMap: well under the 1 MiB an object may have, with messages of 256 bytes.
 pub const SHARD_SIZE: usize = 256;
 /// How many earlier revisions are remembered.
@@ -103,137 +106,6 @@ pub struct Past {
     pub done: usize,
     /// How many were given up.
     pub failed: usize,
-}
-
-/// What is kept about one device.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// As the user wrote it.
-    pub device: String,
-    /// The Instance it was resolved to, once it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pinned: Option<Pinned>,
-    /// The revision that all below speaks of.
-    pub revision: String,
-    /// The number of the last attempt. Never goes back, over all revisions.
-    #[serde(default)]
-    pub attempt: u32,
-    /// That attempt is under way.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub open: bool,
-    /// Its permit key is in the ledger.
-    #[serde(skip)]
-    pub permit: bool,
-    /// How many attempts of this revision have failed.
-    #[serde(default)]
-    pub tries: u32,
-    /// Since when it is the device's turn.
-    pub turn: Timestamp,
-    /// Not again before this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_at: Option<Timestamp>,
-    /// The final result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
-    /// Why, for a failure or a skip; the last failure while it is retried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// In words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// When the result was seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Timestamp>,
-    /// It is the same device as an earlier entry, and left out for good.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub twin: bool,
-    /// It was chosen by the selector.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub selected: bool,
-    /// The last `retry.nonce` it was tried for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nonce: Option<String>,
-    /// The user has taken the device out of the job. A result it has stays on record.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub dropped: bool,
-    /// Device and revision in one word; worked out, not stored.
-    #[serde(skip)]
-    pub target: String,
-}
-
-/// The Instance a device was resolved to.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub struct Pinned {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// The board's address.
-    pub endpoint: String,
-}
-
-/// A device's final result.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It runs the firmware.
-    Succeeded,
-    /// It was given up.
-    Failed,
-    /// It was left out on purpose.
-    Skipped,
-}
-
-impl Record {
-    /// A device that has just come into the job.
-    pub fn new(job_uid: &str, device: &str, revision: &str, now: Timestamp) -> Record {
-        Record {
-            device: device.to_owned(),
-            pinned: None,
-            revision: revision.to_owned(),
-            attempt: 0,
-            open: false,
-            permit: false,
-            tries: 0,
-            turn: now,
-            retry_at: None,
-            outcome: None,
-            reason: None,
-            message: None,
-            ended: None,
-            twin: false,
-            selected: false,
-            nonce: None,
-            dropped: false,
-            target: names::target(job_uid, device, revision),
-        }
-    }
-
-    /// The same entry as the same device as `other`: it is flashed once.
-    pub fn as_twin_of(&self, other: &str, now: Timestamp) -> Record {
-        Record {
-            twin: true,
-            outcome: Some(Outcome::Skipped),
-            message: Some(message(&format!("the same device as {other}"))),
-            ended: Some(now),
-            ..self.clone()
-        }
-    }
-
-    /// The same device with another firmware: nothing done yet, but attempt numbers go on, so that going back to an
-    /// earlier firmware meets no old permit.
-    pub fn renewed(&self, job_uid: &str, revision: &str, now: Timestamp) -> Record {
-        if self.twin {
-            let target = names::target(job_uid, &self.device, revision);
-            return Record { revision: revision.to_owned(), target, ..self.clone() };
-        }
-        Record {
-            pinned: self.pinned.clone(),
-            attempt: self.attempt,
-            selected: self.selected,
-            ..Record::new(job_uid, &self.device, revision, now)
-        }
-    }
 }
 
 impl Ledger {
@@ -446,67 +318,4 @@ fn parse<T: serde::de::DeserializeOwned>(key: &str, text: &str) -> Result<T, Str
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ledger(devices: usize) -> Ledger {
-        let now = Timestamp::UNIX_EPOCH;
-        let record = |n| Record::new("uid", &format!("device {n}"), "rev", now);
-        Ledger::new("uid", 1, ("f", "v"), (0..devices).map(record).collect(), now)
-    }
-
-    fn opened(record: &Record) -> Record {
-        Record { open: true, attempt: record.attempt + 1, permit: true, ..record.clone() }
-    }
-
-    #[test]
-    fn what_is_written_is_read_back() {
-        let mut before = ledger(600);
-        before.records[300] = opened(&before.records[300]);
-        before.records[599].outcome = Some(Outcome::Succeeded);
-        assert_eq!(before.shards(), 3);
-        let data: Vec<_> = (0..3).map(|shard| before.shard_data(shard)).collect();
-        assert_eq!(Ledger::read(&data), Ok(before));
-        assert!(Ledger::read(&data[..2]).unwrap_err().contains("88 of 600"));
-        assert!(Ledger::read(&data[1..]).unwrap_err().contains("header"));
-    }
-
-    #[test]
-    fn a_patch_is_the_few_keys_that_changed_and_leads_to_the_new_state() {
-        let mut now = ledger(300);
-        let mut data: Vec<_> = (0..2).map(|shard| now.shard_data(shard)).collect();
-        let open = opened(&now.records[257]);
-        let closed = Record { open: false, permit: false, ..open.clone() };
-        let again = opened(&closed);
-        for next in [open, closed, again.clone(), opened(&again)] {
-            let change = Change { header: None, records: [(257, next)].into() };
-            assert_eq!(change.shards(), [1].into());
-            let patch = now.patch(1, &change);
-            assert!(patch.len() <= 3, "{patch:?}");
-            for (key, value) in patch {
-                match value {
-                    Some(value) => data[1].insert(key, value),
-                    None => data[1].remove(&key),
-                };
-            }
-            now.apply(1, &change);
-            assert_eq!(Ledger::read(&data).as_ref(), Ok(&now));
-        }
-    }
-
-    #[test]
-    fn going_back_to_an_earlier_firmware_meets_no_old_permit() {
-        let now = Timestamp::UNIX_EPOCH;
-        let first = opened(&Record::new("uid", "device", "A", now));
-        let back = first.renewed("uid", "B", now).renewed("uid", "A", now);
-        assert_eq!(back.target, first.target);
-        assert!(opened(&back).attempt > first.attempt);
-    }
-
-    #[test]
-    fn a_message_is_one_short_line() {
-        assert_eq!(message("a\nb\u{7}\n"), "a b");
-        let long = message(&"ä".repeat(200));
-        assert!(long.len() <= MESSAGE_BYTES && long.ends_with('…'), "{}", long.len());
-    }
-}
+mod tests;
