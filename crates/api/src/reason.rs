@@ -89,6 +89,8 @@ reasons! {
     Superseded,
     /// A person ended the job.
     Aborted,
+    /// The firmware's tag has moved: two devices got different images in one revision.
+    FirmwareChanged,
     /// More devices failed than the rollout allows.
     FailureBudgetExceeded,
     /// The spec asks for something that cannot be done.

@@ -17,12 +17,14 @@ pub struct End {
     pub reason: Option<Reason>,
     /// In words.
     pub message: String,
+    /// The image that was flashed, where the flasher says so.
+    pub digest: Option<String>,
 }
 
 impl End {
     /// A failure.
     pub fn failed(reason: Reason, message: String) -> End {
-        End { outcome: Outcome::Failed, reason: Some(reason), message }
+        End { outcome: Outcome::Failed, reason: Some(reason), message, digest: None }
     }
 
     /// One word for the log and the metrics.
@@ -42,6 +44,7 @@ struct Report {
     result: Option<String>,
     reason: Option<String>,
     message: Option<String>,
+    digest: Option<String>,
 }
 
 /// Reads the end of an attempt off a Pod that is over.
@@ -58,8 +61,13 @@ pub fn of(pod: &Pod) -> End {
     let report = report.unwrap_or_default();
     let skipped = report.result.is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
     match *exit_code {
-        0 if skipped => End { outcome: Outcome::Skipped, reason: None, message: words },
-        0 => End { outcome: Outcome::Succeeded, reason: None, message: words },
+        0 if skipped => {
+            End { outcome: Outcome::Skipped, reason: None, message: words, digest: None }
+        }
+        0 => {
+            let digest = report.digest;
+            End { outcome: Outcome::Succeeded, reason: None, message: words, digest }
+        }
         code => {
             let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
             let reason_word = report.reason.as_deref().and_then(Reason::parse);
@@ -93,7 +101,7 @@ fn silent_end(pod: &Pod) -> End {
     let note = pod.note.clone().unwrap_or_else(|| "the Pod ended without saying why".into());
     match (pod.phase, pod.reason.as_deref()) {
         (PodPhase::Succeeded, _) => {
-            End { outcome: Outcome::Succeeded, reason: None, message: String::new() }
+            End { outcome: Outcome::Succeeded, reason: None, message: String::new(), digest: None }
         }
         (_, Some("DeadlineExceeded")) if pod.started() => End::failed(Reason::Timeout, note),
         (_, Some("DeadlineExceeded")) => End::failed(Reason::NotStarted, note),

@@ -68,8 +68,8 @@ impl<'a> Round<'a> {
         if boards.is_shared(job, &pinned.endpoint) && !mine {
             if let Some(newer) = self.superseded_by(&pinned.endpoint) {
                 let message = format!("{newer} has flashed this device since");
-                let end =
-                    End { outcome: Outcome::Skipped, reason: Some(Reason::Superseded), message };
+                let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));
+                let end = End { outcome, reason, message, digest: None };
                 return self.end(index, record, None, end);
             }
             self.plan.wants.push(pinned.endpoint.clone());

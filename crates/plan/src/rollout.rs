@@ -80,6 +80,9 @@ pub fn halt(spec: &Spec, ledger: &Ledger) -> Option<Reason> {
     if spec.abort {
         return Some(Reason::Aborted);
     }
+    if tag_has_moved(ledger) {
+        return Some(Reason::FirmwareChanged);
+    }
     let most = spec.max_failures?.round_down(ledger.header.total);
     (failed(ledger) > most).then_some(Reason::FailureBudgetExceeded)
 }
@@ -91,6 +94,13 @@ pub fn has_room(spec: &Spec, ledger: &Ledger, failing: usize) -> bool {
     let again = |r: &&Record| r.tries > 0 && r.outcome.is_none() && !r.dropped;
     let doubtful = ledger.records.iter().filter(again).count();
     failed(ledger) + doubtful + failing <= most.round_down(ledger.header.total)
+}
+
+/// Whether two devices got different images in this revision: what the tag names is not what it named before.
+fn tag_has_moved(ledger: &Ledger) -> bool {
+    let current = ledger.records.iter().filter(|r| r.revision == ledger.header.revision);
+    let mut digests = current.filter_map(|r| r.digest.as_ref());
+    digests.next().is_some_and(|first| digests.any(|other| other != first))
 }
 
 fn failed(ledger: &Ledger) -> usize {

@@ -220,6 +220,7 @@ impl<'a> Round<'a> {
             permit: false,
             retry_at: None,
             ended: Some(self.now),
+            digest: end.digest.as_deref().map(ledger::message),
             reason: end.reason.map(|r| r.as_str().to_owned()),
             message: Some(message.clone()).filter(|m| !m.is_empty()),
             ..record.clone()

@@ -150,6 +150,9 @@ fn why_halted(halt: Option<Reason>) -> &'static str {
         Some(Reason::FailureBudgetExceeded) => {
             "more failed than rollout.maxFailures allows, so nothing more is started"
         }
+        Some(Reason::FirmwareChanged) => {
+            "the firmware's tag has moved, and devices got different images; name the firmware by its digest"
+        }
         _ => "ended by spec.abort",
     }
 }

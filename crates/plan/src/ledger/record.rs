@@ -43,6 +43,9 @@ pub struct Record {
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The image that was flashed, where the flasher says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// When the result was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
@@ -101,6 +104,7 @@ impl Record {
             outcome: None,
             reason: None,
             message: None,
+            digest: None,
             ended: None,
             twin: false,
             selected: false,

@@ -215,3 +215,18 @@ fn a_device_that_is_written_twice_is_flashed_once() {
     }
     assert_eq!(world.record("b").message.as_deref(), Some("the same device as uid-b"));
 }
+
+#[test]
+fn a_tag_that_moves_stops_the_rollout() {
+    let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "batchSize": 1 } }));
+    for (device, digest) in [("a", "sha256:1"), ("b", "sha256:2")] {
+        world.settle();
+        world.ends(device, 0, &json!({ "result": "Succeeded", "digest": digest }).to_string());
+    }
+    let stopped = world.settle();
+    assert!(at_work(&world).is_empty());
+    assert_eq!(stopped.status.unwrap().conditions[1].reason, "FirmwareChanged");
+    world.edit(&["a", "b", "c"], json!({ "firmware": "f@sha256:2" }));
+    world.settle();
+    assert_eq!(at_work(&world), ["a", "b", "c"], "another revision goes on");
+}
