@@ -234,13 +234,16 @@ impl Engine {
         if job.pace.busy {
             return;
         }
-        let before = job.seen.status.clone();
-        let Some(status) = status::difference(&before, status, clock::now()) else { return };
+        // A large status is compared only when it may be written.
         let now = Instant::now();
         if let Some(at) = job.pace.next(finished).filter(|at| *at > now) {
             self.wake_at(uid, at);
             return;
         }
+        let Some(status) = status::difference(&job.seen.status, status, clock::now()) else {
+            return;
+        };
+        let before = job.seen.status.clone();
         let patch = status::patch(&job.seen.version, &status);
         job.pace.busy = true;
         job.pace.last = Some((now, patch.to_string().len()));
