@@ -69,7 +69,7 @@ pub struct Options {
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub max_parallel: u16,
 
-    /// Let jobs ask for service.type None, that is for their node's network
+    /// Let jobs ask for service.type None, that is for their node's network (not carried out by this version)
     #[arg(long)]
     pub allow_host_network: bool,
 

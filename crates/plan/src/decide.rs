@@ -12,9 +12,7 @@ use crate::ledger::{Ledger, Record};
 use crate::names;
 use crate::plan::{Deletion, Kind, LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
-use crate::rollout;
 use crate::round::{Round, boards_at_work};
-use crate::spec::Spec;
 use crate::status::{self, Verdict};
 
 /// Looks at one job and says what to do.
@@ -102,16 +100,15 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
     }
-    clean_up(view, ledger, &mut round.plan);
+    let held = round.held();
+    clean_up(view, ledger, held, &mut round.plan);
     round.record_completion();
     round.into_plan()
 }
 
 /// Ends every object that no open attempt needs. An attempt stays open until its result is acknowledged, so nothing
 /// here is ended before its result is safe.
-fn clean_up(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) {
-    let held = |spec: &Spec| spec.suspend || rollout::halt(spec, ledger).is_some();
-    let held = view.job.spec.as_ref().is_ok_and(held);
+fn clean_up(view: &View<'_>, ledger: &Ledger, held: bool, plan: &mut Plan) {
     let revision = &ledger.header.revision;
     let records: HashMap<&str, &Record> = ledger
         .records

@@ -160,8 +160,13 @@ impl<'a> Round<'a> {
 
     /// The spec, if anything may start now. A job that was held starts again once its clocks are set.
     pub(crate) fn active(&self) -> Option<&'a Spec> {
-        let held = self.halt.is_some() || self.ledger.header.suspended.is_some();
-        self.spec.filter(|spec| !spec.suspend && !held)
+        self.spec.filter(|_| !self.held())
+    }
+
+    /// Whether nothing new may start although the spec can be carried out.
+    pub(crate) fn held(&self) -> bool {
+        let suspended = self.spec.is_some_and(|spec| spec.suspend);
+        suspended || self.halt.is_some() || self.ledger.header.suspended.is_some()
     }
 
     /// When the device's turn came: with its batch, or with its next attempt.

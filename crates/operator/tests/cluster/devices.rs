@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::site::{INSTALL, Operator, PATIENCE, Site};
+use crate::site::{INSTALL, Operator, PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_device_delays_no_other_and_is_given_up_in_the_end() -> Result<()> {
@@ -93,7 +93,7 @@ async fn one_address_is_enough_for_many_and_a_hostname_will_do() -> Result<()> {
     site.balancer = one;
     let boards = site.boards(6).await?;
     let _operator = site.operator().await?;
-    let uids: Vec<_> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     // In sum the flashes take longer than one may wait: a queue that moves does not time out.
     site.flash_with("queue", json!({ "uuid": uids, "timeouts": { "addressSeconds": 2 } })).await?;
     site.phase("queue", Phase::Completed).await?;
@@ -114,7 +114,7 @@ async fn an_address_that_never_comes_delays_no_other() -> Result<()> {
     let boards = site.boards(2).await?;
     site.balancer.withhold(None);
     let _operator = site.operator().await?;
-    let uids: Vec<_> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     let brief = json!({ "uuid": uids, "timeouts": { "addressSeconds": 3 } });
     site.flash_with("stranded", brief).await?;
     let failed = site.phase("stranded", Phase::Failed).await?;

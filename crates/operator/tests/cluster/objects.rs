@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::site::Site;
+use crate::site::{Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_job_name_will_do() -> Result<()> {
@@ -34,7 +34,7 @@ async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
     .await?;
     let boards = site.boards(1).await?;
     let _operator = site.operator().await?;
-    let uids: Vec<_> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     site.flash_with("lost", json!({ "uuid": uids, "retry": { "backoffSeconds": 1 } })).await?;
     let start = site.kubelet.started(1).await.remove(0);
     let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
@@ -66,7 +66,7 @@ async fn a_pod_that_cannot_start_is_given_up_with_the_kubelets_words() -> Result
     let site = Site::new(|_| Script::ending(End::ImagePullBackOff)).await?;
     let boards = site.boards(1).await?;
     let _operator = site.operator().await?;
-    let uids: Vec<_> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     let brief = json!({
         "uuid": uids, "retry": { "limit": 0 }, "timeouts": { "deviceSeconds": 3 },
     });
@@ -81,7 +81,7 @@ async fn a_pod_that_cannot_start_is_given_up_with_the_kubelets_words() -> Result
 async fn a_strangers_service_is_left_alone_and_told() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(1).await?;
-    let uids: Vec<_> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     let brief = json!({ "uuid": uids, "timeouts": { "deviceSeconds": 3 } });
     let job = site.flash_with("crowded", brief).await?;
     // The name our Service will have, taken by somebody else before the operator comes.
@@ -106,7 +106,7 @@ async fn a_job_whose_ledger_was_deleted_says_so_and_starts_nothing() -> Result<(
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let boards = site.boards(2).await?;
     let _operator = site.operator().await?;
-    let uids: Vec<_> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     site.flash_with("forgetful", json!({ "uuid": uids, "rollout": { "maxParallel": 1 } })).await?;
     site.kubelet.started(1).await;
     let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.namespace);

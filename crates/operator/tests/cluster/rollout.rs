@@ -9,11 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::site::{PATIENCE, Site};
-
-fn uids(boards: &[flashjob_api::instance::Instance]) -> Vec<String> {
-    boards.iter().filter_map(ResourceExt::uid).collect()
-}
+use crate::site::{PATIENCE, Site, uids};
 
 /// Fails the boards at these addresses.
 fn failing(addresses: &'static [&'static str]) -> impl Fn(&Pod) -> Script + Send + Sync {

@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 
-use crate::site::{Site, cluster};
+use crate::site::{Site, cluster, uids};
 
 /// A flash that takes longer than the pause between two statuses, so that each of its states is seen.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ async fn two_boards_are_flashed_and_the_job_is_kept_as_a_record() -> Result<()> 
 
     let done = site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(done.done.as_deref(), Some("2/2"));
-    let uids: Vec<String> = boards.iter().filter_map(ResourceExt::uid).collect();
+    let uids = uids(&boards);
     assert_eq!(done.completed_uuids, uids);
     assert_eq!(done.message.as_deref(), Some("2 of 2 devices done"));
     assert!(done.start_time.is_some() && done.completion_time.is_some());

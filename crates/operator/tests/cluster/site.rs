@@ -88,8 +88,7 @@ impl Site {
 
     /// The documented sample, for these boards.
     pub async fn flash(&self, name: &str, boards: &[Instance]) -> Result<FlashJob> {
-        let uids: Vec<String> = boards.iter().filter_map(ResourceExt::uid).collect();
-        self.flash_with(name, json!({ "uuid": uids })).await
+        self.flash_with(name, json!({ "uuid": uids(boards) })).await
     }
 
     /// The same with more in its spec.
@@ -257,6 +256,11 @@ impl Drop for Operator {
             println!("--- the operator's log\n{}", self.log());
         }
     }
+}
+
+/// The uids of boards, as a job names them.
+pub fn uids(boards: &[Instance]) -> Vec<String> {
+    boards.iter().filter_map(ResourceExt::uid).collect()
 }
 
 /// Sends a signal to a process of ours.

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::{PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_erased_and_a_nonsensical_status_are_rebuilt_and_nothing_is_flashed_again() -> Result<()>
@@ -45,7 +45,7 @@ async fn an_erased_and_a_nonsensical_status_are_rebuilt_and_nothing_is_flashed_a
         "message": "all is well",
         "done": "9/9",
         "counts": { "total": 9, "succeeded": 9 },
-        "completedUUIDs": boards.iter().filter_map(ResourceExt::uid).collect::<Vec<_>>(),
+        "completedUUIDs": uids(&boards),
         "startTime": "1999-01-01T00:00:00Z",
     }))
     .await?;
