@@ -3,7 +3,7 @@
 //! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
 //! that wants it now goes first; and an older job does not undo what a newer one has flashed since.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -87,6 +87,9 @@ impl Boards {
     /// These boards a job would flash now, were they free. Says whether it has given one up.
     pub fn want(&mut self, job: &str, endpoints: Vec<String>) -> bool {
         let party = self.jobs.entry(job.to_owned()).or_default();
+        if party.wants == endpoints {
+            return false;
+        }
         let before = std::mem::replace(&mut party.wants, endpoints.clone());
         for endpoint in &before {
             if let Some(board) = self.boards.get_mut(endpoint) {
@@ -94,9 +97,11 @@ impl Boards {
             }
         }
         for endpoint in &endpoints {
+            self.know(job, endpoint);
             self.boards.entry(endpoint.clone()).or_default().wanted_by.push(job.to_owned());
         }
-        before.iter().any(|e| !endpoints.contains(e))
+        let wanted: HashSet<String> = endpoints.into_iter().collect();
+        before.iter().any(|endpoint| !wanted.contains(endpoint))
     }
 
     /// A job is gone, and with it what it held, wanted and flashed.

@@ -10,8 +10,9 @@ use crate::edits::{Edits, chosen};
 use crate::facts::{LedgerState, View};
 use crate::ledger::{Ledger, Record};
 use crate::names;
-use crate::plan::{Deletion, Kind, LedgerPlan, Plan};
+use crate::plan::{LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
+use crate::rollout::{self, Turn};
 use crate::round::{Round, boards_at_work};
 use crate::status::{self, Verdict};
 
@@ -40,7 +41,8 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     };
     if !view.job.finalizer || view.job.ledger.is_none() {
         let name = names::ledger(&view.job.name, &view.job.uid, 0);
-        return Plan { mark: Some(name), status: troubled(view), ..Plan::default() };
+        let wants = first_wants(view, ledger);
+        return Plan { mark: Some(name), status: troubled(view), wants, ..Plan::default() };
     }
     go_on(view, ledger, now)
 }
@@ -81,9 +83,29 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         let verdict = Verdict::Waiting { reason: "NoDevices", message };
         return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     }
-    let ledger =
+    let mut ledger =
         Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
-    Plan { ledger: LedgerPlan::Create(ledger), status: troubled(view), ..Plan::default() }
+    match rollout::turn(spec, &ledger, now) {
+        _ if spec.suspend => ledger.header.suspended = Some(now),
+        Turn::Next(header) => ledger.header = *header,
+        Turn::Same | Turn::Wait(_) => {}
+    }
+    let wants = first_wants(view, &ledger);
+    Plan { ledger: LedgerPlan::Create(ledger), status: troubled(view), wants, ..Plan::default() }
+}
+
+/// The boards a job will flash as soon as it has begun: a newer job must not slip in before it.
+fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
+    let Some(spec) = view.job.spec.as_ref().ok().filter(|s| !s.suspend && !s.abort) else {
+        return Vec::new();
+    };
+    if view.trouble.is_some() {
+        // It cannot begin and says so; others need not wait for that.
+        return Vec::new();
+    }
+    let records = ledger.records.iter().take(rollout::bound(Some(spec), ledger));
+    let due = records.filter(|r| r.outcome.is_none()).filter_map(|r| r.pinned.as_ref());
+    due.map(|pinned| pinned.endpoint.clone()).collect()
 }
 
 /// A job with a ledger.
@@ -100,58 +122,9 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
     }
-    let held = round.held();
-    clean_up(view, ledger, held, &mut round.plan);
+    round.clean_up();
     round.record_completion();
     round.into_plan()
-}
-
-/// Ends every object that no open attempt needs. An attempt stays open until its result is acknowledged, so nothing
-/// here is ended before its result is safe.
-fn clean_up(view: &View<'_>, ledger: &Ledger, held: bool, plan: &mut Plan) {
-    let revision = &ledger.header.revision;
-    let records: HashMap<&str, &Record> = ledger
-        .records
-        .iter()
-        .filter(|r| view.children.contains_key(&r.target))
-        .map(|r| (r.target.as_str(), r))
-        .collect();
-    for (target, children) in view.children {
-        let record = records.get(target.as_str());
-        for (attempt, slot) in &children.pods {
-            let wanted = record.is_some_and(|r| r.open && r.attempt == *attempt);
-            if wanted || slot.busy {
-                continue;
-            }
-            match slot.here() {
-                Some(pod) if pod.deleting.is_none() => plan.deletes.push(Deletion {
-                    target: target.clone(),
-                    kind: Kind::Pod(*attempt),
-                    name: pod.name.clone(),
-                    uid: pod.uid.clone(),
-                }),
-                Some(_) => {}
-                None => plan.forget.push((target.clone(), Kind::Pod(*attempt))),
-            }
-        }
-        let wanted = record.is_some_and(|r| {
-            let waits = r.outcome.is_none() && !r.dropped && &r.revision == revision;
-            r.open || (waits && !held)
-        });
-        if wanted || children.service.busy {
-            continue;
-        }
-        match children.service.here() {
-            Some(service) if !service.deleting => plan.deletes.push(Deletion {
-                target: target.clone(),
-                kind: Kind::Service,
-                name: service.name.clone(),
-                uid: service.uid.clone(),
-            }),
-            Some(_) => {}
-            None => plan.forget.push((target.clone(), Kind::Service)),
-        }
-    }
 }
 
 /// The status of a job that cannot begin because the server does not take what it has to write first.

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::facts::View;
-use crate::plan::{Deletion, Kind, Plan};
+use crate::plan::{Deletion, Plan};
 use crate::round::boards_at_work;
 
 /// What is left to do before the job may go.
@@ -20,10 +20,9 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     for (target, children) in view.children {
         for (attempt, slot) in &children.pods {
             pods_left |= slot.busy || slot.here().is_some();
-            let kind = Kind::Pod(*attempt);
             match slot.here() {
                 Some(pod) if !slot.busy && pod.deleting.is_none() => {
-                    plan.deletes.push(deletion(target, kind, &pod.name, &pod.uid));
+                    plan.deletes.push(Deletion::of_pod(target, *attempt, pod));
                 }
                 _ => {}
             }
@@ -34,7 +33,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         anything_left |= slot.busy || slot.here().is_some();
         match slot.here() {
             Some(service) if !pods_left && !slot.busy && !service.deleting => {
-                plan.deletes.push(deletion(target, Kind::Service, &service.name, &service.uid));
+                plan.deletes.push(Deletion::of_service(target, service));
             }
             _ => {}
         }
@@ -42,8 +41,4 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     plan.release = !pods_left && !anything_left;
     plan.claims = Some(boards_at_work(view, now));
     plan
-}
-
-fn deletion(target: &str, kind: Kind, name: &str, uid: &str) -> Deletion {
-    Deletion { target: target.to_owned(), kind, name: name.to_owned(), uid: uid.to_owned() }
 }

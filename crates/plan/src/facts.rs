@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::addresses::Addresses;
 use crate::boards::Boards;
 use crate::instances::Instances;
 use crate::ledger::Ledger;
@@ -30,8 +31,8 @@ pub struct View<'a> {
     pub trouble: Option<&'a str>,
     /// What the jobs of all namespaces have to do with which board.
     pub boards: &'a Boards,
-    /// When any of our Services last got or gave back an address.
-    pub addresses_moved: Option<Timestamp>,
+    /// What the Services of all namespaces wait for.
+    pub addresses: &'a Addresses,
 }
 
 /// The operator's settings that decisions depend on.
@@ -291,7 +292,7 @@ impl Pod {
 }
 
 /// A Service.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Service {
     /// Its resourceVersion as a number.
     pub version: u64,
@@ -303,6 +304,19 @@ pub struct Service {
     pub created: Timestamp,
     /// Its deletion was asked for.
     pub deleting: bool,
-    /// The address a board can dial: the first IPv4, else a hostname; for a NodePort, `:port`.
+    /// What was asked for, in one word; see [`crate::service::Access::shape`].
+    pub shape: String,
+    /// It takes the one node port that boards dial.
+    pub node_port: bool,
+    /// It asks its load balancer for one address and no other.
+    pub choosy: bool,
+    /// The address its load balancer gave it: the first IPv4, else a hostname.
     pub address: Option<String>,
+}
+
+impl Service {
+    /// Whether it waits for an address that any other Service could have got instead.
+    pub fn waits_for_any_address(&self) -> bool {
+        self.address.is_none() && !self.node_port && !self.choosy && !self.deleting
+    }
 }

@@ -6,10 +6,11 @@
 use flashjob_api::Reason;
 use jiff::SignedDuration;
 
+use crate::access::Address;
 use crate::end::{self, End};
 use crate::facts::{Container, Pod, SILENT_END_GRACE, Slot};
 use crate::ledger::Record;
-use crate::plan::{Deletion, Kind, NewObject};
+use crate::plan::{Deletion, NewObject};
 use crate::pod;
 use crate::prepare::wrong_board;
 use crate::round::{NO_ROOM, Round, SETTLING, State};
@@ -92,12 +93,7 @@ impl Round<'_> {
         }
         if !record.permit && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
-            self.plan.deletes.push(Deletion {
-                target: record.target.clone(),
-                kind: Kind::Pod(record.attempt),
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-            });
+            self.plan.deletes.push(Deletion::of_pod(&record.target, record.attempt, pod));
             return self.waits(record, State::Starting, SETTLING, None);
         }
         let give_up_at = pod.created + limit;
@@ -111,8 +107,8 @@ impl Round<'_> {
 
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
     pub(crate) fn start(&mut self, index: usize, record: &Record) {
-        let Some(spec) = self.active() else {
-            // Held with nothing sent yet: give the permit back, and with it the address.
+        let Some(spec) = self.active().filter(|spec| spec.revision == record.revision) else {
+            // Held, or for other firmware by now, with nothing sent yet: give the permit back, and with it the address.
             return self.withdraw(index, record);
         };
         if record.tries == 0 && !self.room {
@@ -126,15 +122,15 @@ impl Round<'_> {
             return self.end(index, record, None, end);
         }
         let service = self.view.children.get(&record.target).and_then(|c| c.service.here());
-        let Some(address) = service.and_then(|s| s.address.as_ref()) else {
-            // The Service went away under us; begin again with a new one.
+        let Some(address) = spec.access.address(service) else {
+            // The Service went away under us, or another is asked for by now; begin again with a new one.
             return self.withdraw(index, record);
         };
         if self.slots == 0 {
             return self.waits(record, State::Pending, "waiting for a free slot", None);
         }
         self.slots -= 1;
-        let address = spec.external_ip.as_ref().unwrap_or(address);
+        let address = spec.external_ip.as_deref().map_or(address, Address::Given);
         let object = Box::new(pod::pod(self.view.job, spec, (index, record), instance, address));
         let (target, attempt) = (record.target.clone(), record.attempt);
         self.plan.creates.push(NewObject::Pod { target, attempt, object });

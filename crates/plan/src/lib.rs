@@ -8,7 +8,10 @@
 //! time gives the same plan, so every rule about flashing can be read and tested here. Time is an argument; what must
 //! survive a crash is in the [`ledger`]; the job's status is an output and never an input.
 
+mod access;
+pub mod addresses;
 pub mod boards;
+mod clean_up;
 mod decide;
 mod deletion;
 mod edits;

@@ -12,6 +12,8 @@ pub const ATTEMPT: &str = "application.flashjob.nbfc.io/attempt";
 pub const SHARD: &str = "application.flashjob.nbfc.io/ledger-shard";
 /// Annotation on the job: its ledger is sealed, and under this name.
 pub const LEDGER: &str = "application.flashjob.nbfc.io/ledger";
+/// Label on the Service: what was asked for when it was made.
+pub const SHAPE: &str = "application.flashjob.nbfc.io/shape";
 /// The finalizer, as the original named it.
 pub const FINALIZER: &str = "application.flashjob.nbfc.io/flashjob-finalizer";
 
@@ -33,6 +35,16 @@ pub fn revision(firmware: &str, version: &str) -> String {
 /// One device in one revision of one job.
 pub fn target(job_uid: &str, device: &str, revision: &str) -> String {
     hex(&[job_uid, device, revision], 12)
+}
+
+/// Whether a label or annotation is one of ours, which no user may set.
+pub fn is_ours(key: &str) -> bool {
+    key.strip_prefix(flashjob_api::GROUP).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// What a job asks of its Services, in one word.
+pub fn shape(asked: &str) -> String {
+    hex(&[asked], 10)
 }
 
 /// The name of a device's Service.

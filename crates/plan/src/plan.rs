@@ -4,6 +4,7 @@ use flashjob_api::FlashJobStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
+use crate::facts;
 use crate::ledger::{Change, Ledger};
 
 /// Everything that follows from one look at one job.
@@ -31,8 +32,10 @@ pub struct Plan {
     pub expire: bool,
     /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.
     pub claims: Option<Vec<String>>,
-    /// Boards that other jobs have too and this one would flash now, were they free.
+    /// Boards that other jobs may have too and this one would flash now, were they free.
     pub wants: Vec<String>,
+    /// Since when Services of this job wait for an address, any address.
+    pub starving: Option<Timestamp>,
     /// Ends that this plan records, for the log and the metrics.
     pub ended: Vec<AttemptEnd>,
     /// When to look again although nothing may have happened.
@@ -113,6 +116,20 @@ pub struct AttemptEnd {
     pub message: String,
     /// How long it took, where that is known.
     pub seconds: Option<i64>,
+}
+
+impl Deletion {
+    /// The Service of a target.
+    pub fn of_service(target: &str, service: &facts::Service) -> Deletion {
+        let (target, kind) = (target.to_owned(), Kind::Service);
+        Deletion { target, kind, name: service.name.clone(), uid: service.uid.clone() }
+    }
+
+    /// The Pod of one attempt at a target.
+    pub fn of_pod(target: &str, attempt: u32, pod: &facts::Pod) -> Deletion {
+        let (target, kind) = (target.to_owned(), Kind::Pod(attempt));
+        Deletion { target, kind, name: pod.name.clone(), uid: pod.uid.clone() }
+    }
 }
 
 impl Plan {

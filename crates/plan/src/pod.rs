@@ -5,19 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use flashjob_api::{Verify, VersionPolicy};
+use flashjob_api::{ServiceType, Verify, VersionPolicy};
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapEnvSource, ConfigMapKeySelector, Container, ContainerPort,
-    EmptyDirVolumeSource, EnvFromSource, EnvVar, EnvVarSource, Pod, PodSecurityContext, PodSpec,
-    SeccompProfile, SecretVolumeSource, SecurityContext, Volume, VolumeMount,
+    EmptyDirVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, Pod,
+    PodSecurityContext, PodSpec, SeccompProfile, SecretVolumeSource, SecurityContext, Volume,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::access::{Address, FLASH_PORT};
 use crate::facts::Job;
 use crate::instances::Instance;
 use crate::ledger::{Record, shard_of};
 use crate::names;
-use crate::service::{FLASH_PORT, labels, owner};
+use crate::service::{labels, owner};
 use crate::spec::Spec;
 
 /// The name of the flash container, as the original named it.
@@ -29,8 +31,9 @@ pub fn pod(
     spec: &Spec,
     (index, record): (usize, &Record),
     instance: &Instance,
-    address: &str,
+    address: Address<'_>,
 ) -> Pod {
+    let host_network = spec.access.kind == ServiceType::None;
     let mut labels = labels(job, &record.target, &instance.uid);
     labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
     let mounts = [("tls", "/var/run/flashjob/tls"), ("registry", "/var/run/flashjob/registry")];
@@ -51,6 +54,8 @@ pub fn pod(
             restart_policy: Some("Never".into()),
             active_deadline_seconds: Some(spec.device_seconds),
             automount_service_account_token: Some(false),
+            host_network: host_network.then_some(true),
+            dns_policy: host_network.then(|| "ClusterFirstWithHostNet".into()),
             // Keeps the addresses of every other Service in the namespace out of the environment, except where the
             // original image depends on one of them.
             enable_service_links: Some(!spec.own_image),
@@ -119,7 +124,7 @@ fn environment(
     spec: &Spec,
     (index, record): (usize, &Record),
     instance: &Instance,
-    address: &str,
+    address: Address<'_>,
 ) -> Vec<EnvVar> {
     let or = |first: &str, second: &Option<String>| match first {
         "" => second.clone().unwrap_or_default(),
@@ -136,44 +141,58 @@ fn environment(
         VersionPolicy::Always => "Always",
         VersionPolicy::IfDifferent => "IfDifferent",
     };
-    let plain = [
-        // The original's seven, in its order.
+    // The original's seven, in its order.
+    let original = [
         ("FIRMWARE", spec.firmware.clone()),
         ("UUID", instance.uid.clone()),
         ("HOST_ENDPOINT", endpoint),
         ("DEVICE", or(&instance.device, &spec.device)),
         ("APPLICATION_TYPE", or(&instance.application, &spec.application_type)),
         ("VERSION", spec.version.clone()),
-        ("EXTERNAL_IP", address.to_owned()),
-        // Ours.
+    ];
+    let external_ip = match address {
+        Address::Given(address) => given(("EXTERNAL_IP", address.to_owned())),
+        Address::OfNode => looked_up(
+            "EXTERNAL_IP",
+            EnvVarSource {
+                field_ref: Some(ObjectFieldSelector {
+                    field_path: "status.hostIP".into(),
+                    ..ObjectFieldSelector::default()
+                }),
+                ..EnvVarSource::default()
+            },
+        ),
+    };
+    let ours = [
         ("ATTEMPT", record.attempt.to_string()),
         ("PREVIOUS_VERSION", instance.version.clone()),
         ("VERIFY", verify.to_owned()),
         ("VERSION_POLICY", policy.to_owned()),
         ("DEADLINE_SECONDS", spec.device_seconds.to_string()),
     ];
-    let permit = EnvVar {
-        name: "PERMIT".into(),
-        value: None,
-        value_from: Some(EnvVarSource {
+    let permit = looked_up(
+        "PERMIT",
+        EnvVarSource {
             config_map_key_ref: Some(ConfigMapKeySelector {
                 name: names::ledger(&job.name, &job.uid, shard_of(index)),
                 key: names::permit(&record.target, record.attempt),
                 optional: Some(false),
             }),
             ..EnvVarSource::default()
-        }),
-    };
-    plain
-        .into_iter()
-        // Kubernetes replaces `$(NAME)` in a value; a user's text is passed as it is.
-        .map(|(name, value)| EnvVar {
-            name: name.into(),
-            value: Some(value.replace("$(", "$$(")),
-            value_from: None,
-        })
-        .chain([permit])
-        .collect()
+        },
+    );
+    let ours = ours.map(given).into_iter().chain([permit]);
+    original.map(given).into_iter().chain([external_ip]).chain(ours).collect()
+}
+
+fn given((name, value): (&str, String)) -> EnvVar {
+    // Kubernetes replaces `$(NAME)` in a value; a user's text is passed as it is.
+    let value = Some(value.replace("$(", "$$("));
+    EnvVar { name: name.into(), value, value_from: None }
+}
+
+fn looked_up(name: &str, source: EnvVarSource) -> EnvVar {
+    EnvVar { name: name.into(), value: None, value_from: Some(source) }
 }
 
 fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {

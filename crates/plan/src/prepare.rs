@@ -1,14 +1,15 @@
 //! From Pending to the permit: the device is found, checked, given an address, and then allowed to be flashed.
 
-use flashjob_api::Reason;
+use flashjob_api::{Reason, ServiceType};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::access::NODE_PORT;
 use crate::end::End;
-use crate::facts::{Children, Refusal, View};
+use crate::facts::{Children, Refusal, Service, View};
 use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{Outcome, Pinned, Record};
-use crate::plan::NewObject;
-use crate::round::{NO_ROOM, Round, STARVED_AFTER, State, pod_in_use};
+use crate::plan::{Deletion, NewObject};
+use crate::round::{NO_ROOM, Round, State, pod_in_use};
 use crate::selector::same_board;
 use crate::service;
 use crate::spec::Spec;
@@ -82,52 +83,56 @@ impl<'a> Round<'a> {
             let words = "another entry of this job is the same device";
             return self.waits(record, State::Blocked, words, Some(record.turn));
         }
+        let ready = spec.access.address(slot.here()).is_some();
         match slot.here() {
             _ if slot.busy => {
-                self.waits(record, State::Addressing, "waiting for its Service", None)
+                self.waits(record, State::Addressing, "waiting for its Service", None);
             }
             Some(service) if service.deleting => {
-                self.waits(
-                    record,
-                    State::Addressing,
-                    "waiting for the earlier Service to go",
-                    None,
-                );
+                let words = "waiting for the earlier Service to go";
+                self.waits(record, State::Addressing, words, None);
             }
-            Some(service) if service.address.is_some() => {
-                let attempt = record.attempt + 1;
-                let open = Record { attempt, open: true, permit: true, ..record.clone() };
-                self.waits(&open, State::Starting, "writing its permit", None);
-                self.change.records.insert(index, open);
+            Some(service) if service.shape != spec.access.shape => {
+                self.plan.deletes.push(Deletion::of_service(&record.target, service));
+                let words = "the job asks for another Service by now";
+                self.waits(record, State::Addressing, words, None);
             }
-            Some(service) => {
-                let since = self
-                    .view
-                    .addresses_moved
-                    .map_or(service.created, |moved| moved.max(service.created));
-                let give_up_at = since + SignedDuration::from_secs(spec.address_seconds);
-                if self.now >= give_up_at {
-                    let message = format!(
-                        "Service {} got no address in {} s; is there a load balancer with a free address?",
-                        service.name, spec.address_seconds
-                    );
-                    return self.end(
-                        index,
-                        record,
-                        None,
-                        End::failed(Reason::AddressTimeout, message),
-                    );
-                }
-                self.plan.look_again_at(give_up_at);
-                let starved_at = service.created + STARVED_AFTER;
-                if starved_at > self.now {
-                    self.plan.look_again_at(starved_at);
-                }
-                let since = Some(service.created);
-                self.waits(record, State::Addressing, "waiting for an address", since);
+            Some(_) if ready => self.permit(index, record),
+            Some(service) => self.wait_for_address(index, record, spec, service),
+            None if ready && self.ahead == 0 => {
+                self.waits(record, State::Pending, "not its turn yet", None);
+            }
+            None if ready => {
+                self.ahead -= 1;
+                self.permit(index, record);
             }
             None => self.make_service(index, record, spec, instance, slot.refused.as_ref()),
         }
+    }
+
+    /// Everything is there: the next attempt may begin as soon as the ledger says so.
+    fn permit(&mut self, index: usize, record: &Record) {
+        let attempt = record.attempt + 1;
+        let open = Record { attempt, open: true, permit: true, ..record.clone() };
+        self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+        self.waits(&open, State::Starting, "writing its permit", None);
+        self.change.records.insert(index, open);
+    }
+
+    fn wait_for_address(&mut self, index: usize, record: &Record, spec: &Spec, service: &Service) {
+        let moved = self.view.addresses.moved();
+        let since = moved.map_or(service.created, |moved| moved.max(service.created));
+        let give_up_at = since + SignedDuration::from_secs(spec.address_seconds);
+        if self.now >= give_up_at {
+            let message = format!(
+                "Service {} got no address in {} s; is there a load balancer with a free address?",
+                service.name, spec.address_seconds
+            );
+            return self.end(index, record, None, End::failed(Reason::AddressTimeout, message));
+        }
+        self.plan.look_again_at(give_up_at);
+        let since = Some(service.created);
+        self.waits(record, State::Addressing, "waiting for an address", since);
     }
 
     fn make_service(
@@ -141,10 +146,30 @@ impl<'a> Round<'a> {
         if let Some(refusal) = refusal.filter(|r| self.keeps_waiting(r)) {
             return self.refused(index, record, refusal);
         }
-        if self.starved || self.services_ahead == 0 {
+        if self.ahead == 0 {
             return self.waits(record, State::Pending, "not its turn yet", None);
         }
-        self.services_ahead -= 1;
+        match spec.access.kind {
+            ServiceType::LoadBalancer if self.starved && spec.access.wanted.is_none() => {
+                let words = "other Services wait for an address";
+                return self.waits(record, State::Pending, words, None);
+            }
+            ServiceType::NodePort if self.node_port_taken => {
+                let words = "another device of this job has node port 4433";
+                return self.waits(record, State::Pending, words, None);
+            }
+            ServiceType::NodePort => {
+                self.plan.wants.push(NODE_PORT.to_owned());
+                let other = self.view.boards.in_the_way(&self.view.job.uid, NODE_PORT);
+                if let Some(other) = other {
+                    let words = format!("{other} comes first with node port 4433");
+                    return self.waits(record, State::Pending, &words, None);
+                }
+                self.node_port_taken = true;
+            }
+            _ => {}
+        }
+        self.ahead -= 1;
         self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
         let object = service::service(self.view.job, spec, &record.target, &instance.uid);
         let target = record.target.clone();

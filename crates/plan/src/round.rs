@@ -7,10 +7,11 @@
 
 use std::collections::HashSet;
 
-use flashjob_api::{InFlight, Reason};
+use flashjob_api::{InFlight, Reason, ServiceType};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::access::NODE_PORT;
 use crate::end::{self, End};
 use crate::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::ledger::{self, Change, Ledger, Outcome, Pinned, Record};
@@ -19,8 +20,6 @@ use crate::rollout::{self, Turn};
 use crate::spec::Spec;
 use crate::status::{self, Summary};
 
-/// How long a Service may wait for its address before no more Services are made.
-pub(crate) const STARVED_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// What is said while nothing may start yet.
 pub(crate) const SETTLING: &str = "settling what an earlier run began";
 /// What is said of a device that would begin, were it not for the failures of others.
@@ -40,10 +39,12 @@ pub struct Round<'a> {
     pub(crate) plan: Plan,
     /// How many more Pods may be made.
     pub(crate) slots: usize,
-    /// How many more Services may be made.
-    pub(crate) services_ahead: usize,
+    /// How many more devices may be made ready for a slot.
+    pub(crate) ahead: usize,
     /// A Service waits too long for its address: no more of them.
     pub(crate) starved: bool,
+    /// A Service of this job has the one node port that boards dial.
+    pub(crate) node_port_taken: bool,
     /// Boards that entries of this job hold.
     pub(crate) claimed: HashSet<String>,
     /// Why nothing new may start, for good.
@@ -52,7 +53,7 @@ pub struct Round<'a> {
     pub(crate) room: bool,
     /// The first place whose turn has not come.
     bound: usize,
-    ledger: &'a Ledger,
+    pub(crate) ledger: &'a Ledger,
     claims: Vec<String>,
     summary: Summary,
 }
@@ -78,7 +79,7 @@ impl<'a> Round<'a> {
         let pods = view.children.values().flat_map(|children| children.pods.values());
         let at_work = pods.filter(|slot| pod_in_use(slot, now)).count();
         let mut ahead = 0;
-        let mut starved = false;
+        let mut waiting: Option<Timestamp> = None;
         let mut claimed = HashSet::new();
         let mut failing = 0;
         for record in &ledger.records {
@@ -92,12 +93,21 @@ impl<'a> Round<'a> {
             if record.open || children.is_some_and(|c| in_use(c, now)) {
                 claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
             }
-            if let Some(service) = children.map(|c| &c.service) {
-                ahead += usize::from(!record.open && (service.busy || service.here().is_some()));
-                starved |= service
-                    .here()
-                    .is_some_and(|s| s.address.is_none() && now >= s.created + STARVED_AFTER);
+            if record.outcome.is_some() {
+                continue;
             }
+            let service = children.map(|c| &c.service);
+            let ready = record.open || service.is_some_and(|s| s.busy || s.here().is_some());
+            let sent = children.and_then(|c| c.pods.get(&record.attempt));
+            let sent = record.open && sent.is_some_and(|s| s.busy || s.seen.is_some());
+            ahead += usize::from(ready && !sent && !rests(record, now));
+            let waits = service.and_then(Slot::here).filter(|s| s.waits_for_any_address());
+            waiting = waiting.into_iter().chain(waits.map(|s| s.created)).min();
+        }
+        let starved_at = view.addresses.starved_at(&view.job.uid, waiting);
+        let mut plan = Plan { starving: waiting, ..Plan::default() };
+        if let Some(at) = starved_at.filter(|at| *at > now) {
+            plan.look_again_at(at);
         }
         Round {
             view,
@@ -105,12 +115,13 @@ impl<'a> Round<'a> {
             now,
             spec,
             change: Change::default(),
-            plan: Plan::default(),
+            plan,
             claims: Vec::new(),
             summary: Summary::default(),
             slots: max_parallel.saturating_sub(at_work),
-            services_ahead: max_parallel.saturating_sub(ahead),
-            starved,
+            ahead: max_parallel.saturating_sub(ahead),
+            starved: starved_at.is_some_and(|at| at <= now),
+            node_port_taken: takes_node_port(view),
             claimed,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
             room: spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing)),
@@ -158,9 +169,16 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The spec, if anything may start now. A job that was held starts again once its clocks are set.
+    /// The spec, if anything may start now. A job that was held starts again once its clocks are set, one with another
+    /// firmware once the ledger says so: what is flashed must be what is written down.
     pub(crate) fn active(&self) -> Option<&'a Spec> {
-        self.spec.filter(|_| !self.held())
+        let written = &self.ledger.header.revision;
+        self.spec.filter(|spec| !self.held() && spec.revision == *written)
+    }
+
+    /// Whether a device waits for its next attempt.
+    pub(crate) fn rests(&self, record: &Record) -> bool {
+        rests(record, self.now)
     }
 
     /// Whether nothing new may start although the spec can be carried out.
@@ -343,6 +361,7 @@ impl<'a> Round<'a> {
         }
         plan.status = Some(job_status);
         let mut claims = self.claims;
+        claims.extend(self.node_port_taken.then(|| NODE_PORT.to_owned()));
         claims.sort();
         claims.dedup();
         plan.claims = Some(claims);
@@ -366,9 +385,21 @@ pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<String> {
         });
         boards.extend(open.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()));
     }
+    boards.extend(takes_node_port(view).then(|| NODE_PORT.to_owned()));
     boards.sort();
     boards.dedup();
     boards
+}
+
+/// Whether one of the job's Services has the node port, or is about to.
+fn takes_node_port(view: &View<'_>) -> bool {
+    let asked = view.job.spec.as_ref().is_ok_and(|s| s.access.kind == ServiceType::NodePort);
+    let mut services = view.children.values().map(|children| &children.service);
+    services.any(|slot| slot.here().map_or(slot.busy && asked, |service| service.node_port))
+}
+
+fn rests(record: &Record, now: Timestamp) -> bool {
+    !record.open && record.retry_at.is_some_and(|at| at > now)
 }
 
 /// A slot of maxParallel is held from sending the Pod until the end of its container is seen.

@@ -2,43 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use flashjob_api::ExternalTrafficPolicy;
+use flashjob_api::{ExternalTrafficPolicy, ServiceType};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use crate::access::FLASH_PORT;
 use crate::facts::Job;
 use crate::names;
 use crate::spec::Spec;
 
-/// The port every board dials.
-pub const FLASH_PORT: i32 = 4433;
-
 /// The Service of one device.
 pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
+    let access = &spec.access;
+    let node_port = access.kind == ServiceType::NodePort;
+    let mut labels = labels(job, target, uid);
+    labels.insert(names::SHAPE.to_owned(), access.shape.clone());
     Service {
         metadata: ObjectMeta {
             name: Some(names::service(&job.name, target)),
             namespace: Some(job.namespace.clone()),
-            labels: Some(labels(job, target, uid)),
-            annotations: Some(spec.service_annotations.clone()).filter(|a| !a.is_empty()),
+            labels: Some(labels),
+            annotations: Some(access.annotations.clone()).filter(|a| !a.is_empty()),
             owner_references: Some(vec![owner(job)]),
             ..ObjectMeta::default()
         },
         spec: Some(ServiceSpec {
-            type_: Some("LoadBalancer".into()),
+            type_: Some(if node_port { "NodePort" } else { "LoadBalancer" }.into()),
             selector: Some(BTreeMap::from([(names::TARGET.to_owned(), target.to_owned())])),
             ports: Some(vec![ServicePort {
                 name: Some("flash".into()),
                 port: FLASH_PORT,
                 target_port: Some(IntOrString::Int(FLASH_PORT)),
+                // Boards dial no other; the API server takes it if its --service-node-port-range has it.
+                node_port: node_port.then_some(FLASH_PORT),
                 protocol: Some("TCP".into()),
                 ..ServicePort::default()
             }]),
             // Asks the load balancer for this very address; those that cannot ignore it.
-            load_balancer_ip: spec.external_ip.clone(),
-            load_balancer_class: spec.load_balancer_class.clone(),
-            external_traffic_policy: spec.external_traffic_policy.map(|policy| match policy {
+            load_balancer_ip: access.wanted.clone(),
+            load_balancer_class: access.load_balancer_class.clone(),
+            external_traffic_policy: access.external_traffic_policy.map(|policy| match policy {
                 ExternalTrafficPolicy::Cluster => "Cluster".into(),
                 ExternalTrafficPolicy::Local => "Local".into(),
             }),

@@ -3,12 +3,13 @@
 //! What the CRD's schema and rules guard is guarded here again, since older API servers drop the rules, and the result
 //! of a bad spec is a sentence with the path of the field, never a half-understood job.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use flashjob_api::{ExternalTrafficPolicy, FlashJobSpec, ServiceType, Verify, VersionPolicy};
+use flashjob_api::{FlashJobSpec, Verify, VersionPolicy};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
+use crate::access::Access;
 use crate::facts::Settings;
 use crate::names;
 use crate::selector::Selector;
@@ -67,12 +68,8 @@ pub struct Spec {
     pub verify: Verify,
     /// Which devices are flashed.
     pub version_policy: VersionPolicy,
-    /// Annotations of the Service.
-    pub service_annotations: BTreeMap<String, String>,
-    /// The load balancer that serves it.
-    pub load_balancer_class: Option<String>,
-    /// How outside traffic reaches the Pod.
-    pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+    /// How a board reaches its flash Pod.
+    pub access: Access,
     /// What the job adds to its flash Pods.
     pub template: Template,
     /// Start nothing new.
@@ -140,8 +137,6 @@ impl Spec {
     pub fn read(spec: &Value, settings: &Settings) -> Result<Spec, Invalid> {
         let spec: FlashJobSpec = serde_json::from_value(spec.clone())
             .map_err(|error| Invalid(format!("spec cannot be read: {error}")))?;
-        refuse_what_is_not_there_yet(&spec)?;
-
         let selector = spec.device_selector.as_ref().map(Selector::read).transpose()?;
         let devices = devices(spec.uuid.unwrap_or_default())?;
         if devices.is_empty() && selector.is_none() {
@@ -159,6 +154,8 @@ impl Spec {
         let given = overrides.iter().filter(|(_, value)| value.is_some() && !one_device);
         let ignored = given.map(|(field, _)| *field).collect();
         let [host_endpoint, external_ip] = overrides.map(|(_, value)| value.filter(|_| one_device));
+        let options = spec.service.unwrap_or_default();
+        let access = Access::read(options, external_ip.as_ref(), settings)?;
         let own_image = trimmed(spec.flashjob_pod_image.as_deref()).is_none();
         let image = trimmed(spec.flashjob_pod_image.as_deref())
             .or_else(|| trimmed(settings.flashjob_image.as_deref()))
@@ -176,7 +173,6 @@ impl Spec {
         let rollout = spec.rollout.unwrap_or_default();
         let retry = spec.retry.unwrap_or_default();
         let timeouts = spec.timeouts.unwrap_or_default();
-        let service = spec.service.unwrap_or_default();
 
         let max_parallel =
             match number("spec.rollout.maxParallel", rollout.max_parallel, 25, 0..=500)? {
@@ -229,9 +225,7 @@ impl Spec {
             )?,
             verify: spec.verify.unwrap_or_default(),
             version_policy: spec.version_policy.unwrap_or_default(),
-            service_annotations: service.annotations.unwrap_or_default(),
-            load_balancer_class: trimmed(service.load_balancer_class.as_deref()),
-            external_traffic_policy: service.external_traffic_policy,
+            access,
             template,
             suspend: spec.suspend.unwrap_or_default(),
             abort: spec.abort.unwrap_or_default(),
@@ -244,20 +238,6 @@ impl Spec {
             },
             ignored,
         })
-    }
-}
-
-/// Fields the API has and this version does not carry out. Ignoring one could flash what the user meant to hold back, so
-/// the job is refused instead, with the name of the field.
-fn refuse_what_is_not_there_yet(spec: &FlashJobSpec) -> Result<(), Invalid> {
-    let service_type = spec.service.as_ref().and_then(|s| s.type_).unwrap_or_default();
-    let asked =
-        [("spec.service.type other than LoadBalancer", service_type != ServiceType::LoadBalancer)];
-    match asked.iter().find(|(_, asked)| *asked) {
-        Some((field, _)) => Err(Invalid(format!(
-            "{field} is not supported by this version of the operator; remove it"
-        ))),
-        None => Ok(()),
     }
 }
 
@@ -283,7 +263,7 @@ fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
     Ok(devices)
 }
 
-fn trimmed(text: Option<&str>) -> Option<String> {
+pub(crate) fn trimmed(text: Option<&str>) -> Option<String> {
     text.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
 }
 

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use flashjob_api::GROUP;
 use k8s_openapi::DeepMerge;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
+use crate::names;
 use crate::pod::CONTAINER;
 use crate::spec::Invalid;
 
@@ -114,13 +114,12 @@ impl Template {
 
     /// What no template may touch, since a flash could not start, be found or be judged without it.
     fn leaves_ours_alone(&self) -> Result<(), Invalid> {
-        let own = |key: &str| key.strip_prefix(GROUP).is_some_and(|rest| rest.starts_with('/'));
         for key in self.labels.keys() {
-            let own = own(key) || OWN_LABELS.contains(&key.as_str());
+            let own = names::is_ours(key) || OWN_LABELS.contains(&key.as_str());
             refuse_if(own, format_args!("{META}.labels[{key}]"), OURS)?;
         }
         for key in self.annotations.keys() {
-            refuse_if(own(key), format_args!("{META}.annotations[{key}]"), OURS)?;
+            refuse_if(names::is_ours(key), format_args!("{META}.annotations[{key}]"), OURS)?;
         }
         let deadline = self.spec.active_deadline_seconds.is_some();
         let why = "spec.timeouts.deviceSeconds says how long a flash may take; remove it";

@@ -30,6 +30,8 @@ use crate::observe::{Seen, observe};
 
 /// The node every Pod is bound to.
 pub const NODE: &str = "sim-node";
+/// Its address.
+pub const NODE_IP: &str = "198.51.100.1";
 
 /// Calls at once. A thousand Pods must not open a thousand connections.
 const CALLS: usize = 64;

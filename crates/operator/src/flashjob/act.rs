@@ -40,6 +40,7 @@ impl Engine {
             expire,
             claims,
             wants,
+            starving,
             ended,
             look_again,
         } = plan;
@@ -66,7 +67,8 @@ impl Engine {
             self.list_pods(uid);
         }
         let freed = claims.is_some_and(|claims| self.boards.hold(uid, claims));
-        if self.boards.want(uid, wants) | freed {
+        let turned = self.addresses.wait(uid, starving, clock::now());
+        if self.boards.want(uid, wants) | freed | turned {
             self.wake_unfinished();
         }
         if let Some(job) = self.jobs.get_mut(uid) {

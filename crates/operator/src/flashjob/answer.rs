@@ -31,7 +31,7 @@ impl Engine {
         match answer {
             Answer::ServiceCreated { target, created } => {
                 if let Some(child) = self.created(uid, &target, Kind::Service, created) {
-                    self.index.see_service(child, now);
+                    self.see_service(child);
                 }
             }
             Answer::PodCreated { target, attempt, created } => {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use flashjob_plan::addresses::Addresses;
 use flashjob_plan::boards::Boards;
 use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
@@ -107,6 +108,7 @@ pub struct Engine {
     pub(super) instances: Instances,
     /// What the jobs have to do with which board.
     pub(super) boards: Boards,
+    pub(super) addresses: Addresses,
     /// The ledgers that were read, until their jobs are seen.
     pub(super) ledgers: HashMap<String, Vec<Shard>>,
     /// The kinds whose first list is complete.
@@ -143,6 +145,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         index: Index::default(),
         instances: Instances::default(),
         boards: Boards::default(),
+        addresses: Addresses::default(),
         due: BTreeSet::new(),
         ledgers,
         synced: HashSet::new(),
@@ -293,7 +296,7 @@ impl Engine {
             settled: job.settled,
             trouble: job.trouble.as_deref(),
             boards: &self.boards,
-            addresses_moved: self.index.addresses_moved,
+            addresses: &self.addresses,
         };
         let plan = decide(&view, clock::now());
         self.act(uid, plan);

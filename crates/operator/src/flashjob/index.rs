@@ -32,8 +32,6 @@ pub struct Index {
     /// Objects we deleted, by uid: when they leave the watch, they are gone.
     ended: HashSet<String>,
     listed: HashMap<&'static str, HashSet<String>>,
-    /// When a Service last got or gave back an address.
-    pub addresses_moved: Option<Timestamp>,
 }
 
 impl Index {
@@ -64,17 +62,15 @@ impl Index {
         slot.see(pod);
     }
 
-    /// A Service was seen.
-    pub fn see_service(&mut self, child: Child<Service>, now: Timestamp) {
+    /// A Service was seen. Says whether it has got its address since it was last seen.
+    pub fn see_service(&mut self, child: Child<Service>) -> bool {
         if let Some(listed) = self.listed.get_mut("services") {
             listed.insert(child.facts.uid.clone());
         }
         let addressed = child.facts.address.is_some();
         let slot = &mut self.target(&child.job, &child.target).service;
         let had = slot.here().is_some_and(|s| s.address.is_some());
-        if slot.see(child.facts) && addressed && !had {
-            self.addresses_moved = Some(now);
-        }
+        slot.see(child.facts) && addressed && !had
     }
 
     /// A Pod has left the watch.
@@ -92,19 +88,15 @@ impl Index {
     }
 
     /// A Service has left the watch.
-    pub fn service_left(&mut self, child: &Child<Service>, now: Timestamp) -> Option<Doubt> {
+    pub fn service_left(&mut self, child: &Child<Service>) -> Option<Doubt> {
         let deleted = self.ended.remove(&child.facts.uid);
         let slot = &mut self.target(&child.job, &child.target).service;
         slot.see(child.facts.clone());
-        let service = slot.here().filter(|s| s.uid == child.facts.uid)?;
+        slot.here().filter(|s| s.uid == child.facts.uid)?;
         if !deleted {
             return doubt(child, Kind::Service, slot);
         }
-        let addressed = service.address.is_some();
         slot.gone = true;
-        if addressed {
-            self.addresses_moved = Some(now);
-        }
         None
     }
 

@@ -172,12 +172,16 @@ pub fn service_facts(service: &core::Service) -> Service {
         i.ip.clone().filter(|ip| ip.parse::<std::net::Ipv4Addr>().is_ok())
     };
     let hostname = || ingress.iter().find_map(|i| i.hostname.clone());
+    let spec = service.spec.as_ref();
     Service {
         version: version(&service.metadata),
         name: service.name_any(),
         uid: service.uid().unwrap_or_default(),
         created: created(&service.metadata),
         deleting: service.metadata.deletion_timestamp.is_some(),
+        shape: service.labels().get(names::SHAPE).cloned().unwrap_or_default(),
+        node_port: spec.is_some_and(|s| s.type_.as_deref() == Some("NodePort")),
+        choosy: spec.is_some_and(|s| s.load_balancer_ip.is_some()),
         address: ingress.iter().find_map(ipv4).or_else(hostname),
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use flashjob_plan::boards::{Boards, Seniority};
+use flashjob_plan::facts::Service;
 use flashjob_plan::instances::Instance;
 use flashjob_plan::ledger::{Outcome, Record};
 
 use super::engine::Engine;
 use super::job::JobState;
 use super::ledger::Memory;
-use super::observe::SeenJob;
+use super::observe::{Child, SeenJob};
 use super::watch::{Seen, Sight};
 use crate::clock;
 
@@ -37,11 +38,14 @@ impl Engine {
             Sight::Service(Seen::Listing) => self.index.listing("services"),
             Sight::Service(Seen::There(child)) => {
                 self.wake(&child.job);
-                self.index.see_service(*child, clock::now());
+                self.see_service(*child);
             }
             Sight::Service(Seen::Left(child)) => {
                 self.wake(&child.job);
-                let doubt = self.index.service_left(&child, clock::now());
+                if child.facts.address.is_some() {
+                    self.addresses.given_back(clock::now());
+                }
+                let doubt = self.index.service_left(&child);
                 self.check(doubt);
             }
             Sight::Service(Seen::Synced) => {
@@ -49,6 +53,12 @@ impl Engine {
                 self.check(doubts);
                 self.synced("services");
             }
+        }
+    }
+
+    pub(super) fn see_service(&mut self, child: Child<Service>) {
+        if self.index.see_service(child) && self.addresses.given(clock::now()) {
+            self.wake_unfinished();
         }
     }
 
@@ -105,7 +115,8 @@ impl Engine {
     fn forget_job(&mut self, uid: &str) {
         let Some(job) = self.jobs.remove(uid) else { return };
         // Boards it held are free now.
-        if self.boards.forget(uid) {
+        let turned = self.addresses.wait(uid, None, clock::now());
+        if self.boards.forget(uid) | turned {
             self.wake_unfinished();
         }
         self.index.forget_job(uid);

@@ -11,5 +11,6 @@ mod objects;
 mod process;
 mod rollout;
 mod sample;
+mod services;
 mod site;
 mod status;

@@ -49,7 +49,7 @@ pub struct Record {
     /// When the result was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// It is the same device as an earlier entry, and left out for good.
+    /// It is the same device as another entry, and left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
     /// It was chosen by the selector.
@@ -123,6 +123,11 @@ impl Record {
             ended: Some(now),
             ..self.clone()
         }
+    }
+
+    /// The same entry, from now on as a device of its own.
+    pub fn as_its_own(&self, now: Timestamp) -> Record {
+        Record { twin: false, outcome: None, message: None, ended: None, turn: now, ..self.clone() }
     }
 
     /// The same device with another firmware: nothing done yet, but attempt numbers go on, so that going back to an

@@ -25,7 +25,13 @@ fn our_pod() -> Pod {
     };
     let record = json!({ "device": "a", "revision": "r", "turn": "2026-01-01T00:00:00Z" });
     let record = serde_json::from_value(record).unwrap();
-    crate::pod::pod(&job, &spec, (0, &record), &Instance::default(), "10.0.0.1")
+    crate::pod::pod(
+        &job,
+        &spec,
+        (0, &record),
+        &Instance::default(),
+        crate::access::Address::Given("10.0.0.1"),
+    )
 }
 
 fn read(template: &Value, unsafe_templates: bool) -> Result<Template, Invalid> {

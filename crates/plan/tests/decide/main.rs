@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a test may stop at once and say why
 
+mod addresses;
+mod edits;
 mod properties;
 mod rollouts;
 mod world;

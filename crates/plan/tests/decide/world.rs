@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use flashjob_plan::addresses::Addresses;
 use flashjob_plan::boards::{Boards, Seniority};
 use flashjob_plan::facts::{Children, Container, Pod, PodPhase, Service, Slot};
 use flashjob_plan::instances::{Instance, Instances};
 use flashjob_plan::ledger::{Ledger, Record};
+use flashjob_plan::names;
 use flashjob_plan::spec::Spec;
 use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, View, decide};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +21,7 @@ pub struct World {
     pub boards: Boards,
     pub settled: bool,
     pub addresses: bool,
+    pub waits: Addresses,
     /// A running Pod that is deleted stays until its container has ended.
     pub lingering: bool,
     pub now: Timestamp,
@@ -46,6 +49,7 @@ impl World {
             boards: Boards::default(),
             settled: true,
             addresses: true,
+            waits: Addresses::default(),
             lingering: false,
             now: Timestamp::UNIX_EPOCH,
             version: 0,
@@ -102,7 +106,7 @@ impl World {
             settled: self.settled,
             trouble: None,
             boards: &self.boards,
-            addresses_moved: None,
+            addresses: &self.waits,
         };
         decide(&view, self.now)
     }
@@ -126,6 +130,7 @@ impl World {
             self.boards.hold("job-uid", claims);
         }
         self.boards.want("job-uid", plan.wants.clone());
+        self.waits.wait("job-uid", plan.starving, self.now);
         self.settled |= plan.list_pods;
         for object in plan.creates.clone() {
             self.create(object);
@@ -212,7 +217,19 @@ impl World {
                 let name = object.metadata.name.unwrap();
                 let address = self.addresses.then(|| format!("address-of-{name}"));
                 let uid = format!("uid-{version}");
-                let facts = Service { version, name, uid, created, deleting: false, address };
+                let shape = object.metadata.labels.unwrap()[names::SHAPE].clone();
+                let node_port = object.spec.unwrap().type_.as_deref() == Some("NodePort");
+                let address = address.filter(|_| !node_port);
+                let facts = Service {
+                    version,
+                    name,
+                    uid,
+                    created,
+                    address,
+                    shape,
+                    node_port,
+                    ..Service::default()
+                };
                 self.children.entry(target).or_default().service.see(facts);
             }
             NewObject::Pod { target, attempt, object } => {

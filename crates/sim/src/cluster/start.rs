@@ -186,6 +186,8 @@ fn api_server_args(folder: &Path, etcd: &str, port: u16, pki: &Pki) -> Vec<Strin
         format!("--service-account-key-file={}", pki.service_account_public_key.display()),
         format!("--service-account-signing-key-file={}", pki.service_account_key.display()),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        // For Services of type NodePort: boards dial 4433.
+        "--service-node-port-range=4433-32767".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
         format!("--token-auth-file={}", file("tokens.csv")),
         "--allow-privileged".to_owned(),

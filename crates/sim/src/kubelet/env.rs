@@ -75,6 +75,7 @@ fn field(pod: &Pod, path: &str) -> Option<String> {
         "metadata.namespace" => pod.metadata.namespace.clone(),
         "metadata.uid" => pod.metadata.uid.clone(),
         "spec.nodeName" => Some(super::NODE.to_owned()),
+        "status.hostIP" => Some(super::NODE_IP.to_owned()),
         _ => None,
     }
 }

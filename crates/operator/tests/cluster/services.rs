@@ -1,0 +1,81 @@
+//! How boards reach their flash Pods where there is no load balancer.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use flashjob_api::Phase;
+use flashjob_sim::kubelet::NODE_IP;
+use flashjob_sim::{Script, eventually};
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::site::{PATIENCE, Site, uids};
+
+/// What the flash containers were told to tell their boards.
+fn addresses(site: &Site) -> Vec<String> {
+    let starts = site.kubelet.starts();
+    starts.into_iter().filter_map(|start| start.env.get("EXTERNAL_IP").cloned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_are_flashed_one_by_one_through_the_node_port_they_dial() -> Result<()> {
+    let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
+    let boards = site.boards(4).await?;
+    let _operator = site.operator().await?;
+    let service = json!({ "type": "NodePort" });
+    for (name, boards) in [("first", &boards[..2]), ("second", &boards[2..])] {
+        site.flash_with(name, json!({ "uuid": uids(boards), "service": service })).await?;
+    }
+    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    let seen = eventually("a Service", PATIENCE, async || {
+        Ok(services.list(&ListParams::default()).await?.items.into_iter().next())
+    })
+    .await?;
+    let spec = seen.spec.unwrap_or_default();
+    assert_eq!(spec.type_.as_deref(), Some("NodePort"));
+    assert_eq!(spec.ports.unwrap_or_default()[0].node_port, Some(4433));
+    for name in ["first", "second"] {
+        let done = site.phase(name, Phase::Completed).await?;
+        assert_eq!(done.done.as_deref(), Some("2/2"));
+    }
+    assert_eq!(site.flashed().len(), 4, "each once");
+    assert_eq!(addresses(&site), [NODE_IP; 4], "its node's address");
+    site.cleaned_up().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flash_in_the_nodes_network_has_to_be_allowed() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let boards = site.two_boards().await?;
+    let spec = json!({ "uuid": uids(&boards), "service": { "type": "None" } });
+    {
+        let _operator = site.operator().await?;
+        site.flash_with("flashjob", spec).await?;
+        let what = "the job to be refused";
+        let refused = site.status("flashjob", what, |s| s.phase == Some(Phase::Failed)).await?;
+        let message = refused.message.unwrap_or_default();
+        assert!(message.contains("--allow-host-network"), "{message}");
+    }
+    let _operator = site.operator_with(&["--allow-host-network"], None).await?;
+    site.phase("flashjob", Phase::Completed).await?;
+    assert_eq!(addresses(&site), [NODE_IP; 2]);
+    site.cleaned_up().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_without_a_load_balancer_goes_on_when_it_is_told_to_use_node_ports() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    site.balancer.withhold(None);
+    let board = site.board("192.0.2.11").await?;
+    let _operator = site.operator().await?;
+    site.flash("flashjob", std::slice::from_ref(&board)).await?;
+    let waits =
+        |s: &flashjob_api::FlashJobStatus| s.in_flight.iter().any(|f| f.state == "Addressing");
+    site.status("flashjob", "the job to wait for an address", waits).await?;
+    site.edit("flashjob", json!({ "service": { "type": "NodePort" } })).await?;
+    site.phase("flashjob", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11"]);
+    site.cleaned_up().await
+}

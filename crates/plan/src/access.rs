@@ -1,0 +1,148 @@
+//! How a board reaches its flash Pod: what a job's `service` asks for.
+//!
+//! Every board dials port 4433 of the address it is told. A load balancer gives each Pod an address of its own. Without
+//! one, the board is told the address of the node the Pod is on, and port 4433 is either the Service's node port, which
+//! is one for the whole cluster, or the Pod's own port in its node's network, which is one for each node.
+
+use std::collections::BTreeMap;
+
+use flashjob_api::{ExternalTrafficPolicy, ServiceOptions, ServiceType};
+
+use crate::facts::{Service, Settings};
+use crate::names;
+use crate::spec::{Invalid, trimmed};
+
+/// The port every board dials.
+pub const FLASH_PORT: i32 = 4433;
+/// What jobs hold and wait for when they use node ports, as they do for a board.
+pub const NODE_PORT: &str = "node port 4433";
+
+/// How a board reaches its flash Pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// Through what.
+    pub kind: ServiceType,
+    /// Annotations of the Service.
+    pub annotations: BTreeMap<String, String>,
+    /// The load balancer that serves it.
+    pub load_balancer_class: Option<String>,
+    /// How outside traffic reaches the Pod.
+    pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+    /// The address to ask the load balancer for.
+    pub wanted: Option<String>,
+    /// All of this in one word, by which a Service made before an edit is told from one made after it.
+    pub shape: String,
+}
+
+/// What a board is told to dial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Address<'a> {
+    /// This.
+    Given(&'a str),
+    /// Whatever the Pod's node turns out to have.
+    OfNode,
+}
+
+impl Access {
+    /// Reads `spec.service`, and the address that `spec.externalIP` asks for.
+    pub fn read(
+        options: ServiceOptions,
+        external_ip: Option<&String>,
+        settings: &Settings,
+    ) -> Result<Access, Invalid> {
+        // Plain words and maps of them: writing them down cannot fail.
+        let shape = serde_json::to_string(&(&options, external_ip)).unwrap_or_default();
+        let kind = options.type_.unwrap_or_default();
+        let class = trimmed(options.load_balancer_class.as_deref());
+        let annotations = options.annotations.unwrap_or_default();
+        let policy = options.external_traffic_policy;
+        if kind == ServiceType::None && !settings.allow_host_network {
+            let message = "spec.service.type None puts the flash Pod into its node's network, which this operator does \
+                           not allow; it has to be started with --allow-host-network";
+            return Err(Invalid(message.into()));
+        }
+        let has_service = kind != ServiceType::None;
+        let pointless = [
+            ("loadBalancerClass", class.is_some() && kind != ServiceType::LoadBalancer),
+            ("annotations", !annotations.is_empty() && !has_service),
+            ("externalTrafficPolicy", policy.is_some() && !has_service),
+        ];
+        if let Some((field, _)) = pointless.iter().find(|(_, pointless)| *pointless) {
+            let message =
+                format!("spec.service.{field} has no meaning with type {kind:?}; remove it");
+            return Err(Invalid(message));
+        }
+        if let Some(key) = annotations.keys().find(|key| names::is_ours(key)) {
+            return Err(Invalid(format!("spec.service.annotations[{key}] is the operator's own")));
+        }
+        let wanted = external_ip.filter(|_| kind == ServiceType::LoadBalancer).cloned();
+        Ok(Access {
+            kind,
+            annotations,
+            load_balancer_class: class,
+            external_traffic_policy: policy,
+            wanted,
+            shape: names::shape(&shape),
+        })
+    }
+
+    /// What the board is told, once that is settled. `None`: the Service is not ready, or is not what is asked for now.
+    pub fn address<'a>(&self, service: Option<&'a Service>) -> Option<Address<'a>> {
+        let service = service.filter(|s| s.shape == self.shape && !s.deleting);
+        match self.kind {
+            ServiceType::LoadBalancer => service?.address.as_deref().map(Address::Given),
+            ServiceType::NodePort => service.map(|_| Address::OfNode),
+            ServiceType::None => Some(Address::OfNode),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(options: Value, allow_host_network: bool) -> Result<Access, String> {
+        let settings = Settings { allow_host_network, ..Settings::default() };
+        let ip = Some("192.0.2.1".to_owned());
+        let options = serde_json::from_value(options).unwrap();
+        Access::read(options, ip.as_ref(), &settings).map_err(|Invalid(message)| message)
+    }
+
+    #[test]
+    fn a_node_network_has_to_be_allowed() {
+        let refusal = read(json!({ "type": "None" }), false).unwrap_err();
+        assert!(refusal.contains("--allow-host-network"), "{refusal}");
+        assert_eq!(
+            read(json!({ "type": "None" }), true).unwrap().address(None),
+            Some(Address::OfNode)
+        );
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused_by_name() {
+        let refused = [
+            (json!({ "type": "NodePort", "loadBalancerClass": "x" }), "loadBalancerClass"),
+            (json!({ "type": "None", "annotations": { "a": "b" } }), "annotations"),
+            (json!({ "type": "None", "externalTrafficPolicy": "Local" }), "externalTrafficPolicy"),
+            (json!({ "annotations": { "application.flashjob.nbfc.io/x": "" } }), "own"),
+        ];
+        for (options, word) in refused {
+            let refusal = read(options, true).unwrap_err();
+            assert!(refusal.contains(word), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_service_made_for_something_else_gives_no_address() {
+        let balanced = read(json!({}), false).unwrap();
+        let address = Some("192.0.2.1".to_owned());
+        let service = Service { shape: balanced.shape.clone(), address, ..Service::default() };
+        assert_eq!(balanced.address(Some(&service)), Some(Address::Given("192.0.2.1")));
+        let edited = read(json!({ "externalTrafficPolicy": "Local" }), false).unwrap();
+        assert_eq!(edited.address(Some(&service)), None);
+        let node_port = read(json!({ "type": "NodePort" }), false).unwrap();
+        assert_eq!(node_port.address(Some(&service)), None);
+        assert_eq!(balanced.address(None), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Ends every object that no open attempt needs. An attempt stays open until its result is acknowledged, so nothing here
+//! is ended before its result is safe.
+
+use std::collections::HashMap;
+
+use flashjob_api::ServiceType;
+
+use crate::ledger::Record;
+use crate::plan::{Deletion, Kind};
+use crate::round::Round;
+
+impl Round<'_> {
+    /// Plans the end of what is not needed any more.
+    pub(crate) fn clean_up(&mut self) {
+        let children = self.view.children;
+        let records: HashMap<&str, &Record> = self
+            .ledger
+            .records
+            .iter()
+            .filter(|r| children.contains_key(&r.target))
+            .map(|r| (r.target.as_str(), r))
+            .collect();
+        for (target, children) in children {
+            let record = records.get(target.as_str());
+            for (attempt, slot) in &children.pods {
+                let wanted = record.is_some_and(|r| r.open && r.attempt == *attempt);
+                if wanted || slot.busy {
+                    continue;
+                }
+                match slot.here() {
+                    Some(pod) if pod.deleting.is_none() => {
+                        self.plan.deletes.push(Deletion::of_pod(target, *attempt, pod));
+                    }
+                    Some(_) => {}
+                    None => self.plan.forget.push((target.clone(), Kind::Pod(*attempt))),
+                }
+            }
+            let slot = &children.service;
+            if slot.busy || record.is_some_and(|r| self.needs_service(r)) {
+                continue;
+            }
+            match slot.here() {
+                Some(service) if !service.deleting => {
+                    self.plan.deletes.push(Deletion::of_service(target, service));
+                }
+                Some(_) => {}
+                None => self.plan.forget.push((target.clone(), Kind::Service)),
+            }
+        }
+    }
+
+    /// Whether a device keeps its Service: through its attempts, and between them if nobody else is waiting for what the
+    /// Service holds.
+    fn needs_service(&self, record: &Record) -> bool {
+        let current = record.revision == self.ledger.header.revision;
+        let due = record.outcome.is_none() && !record.dropped && current;
+        if record.open || !due {
+            return record.open;
+        }
+        let Some(spec) = self.active() else { return false };
+        let (boards, job) = (self.view.boards, &self.view.job.uid);
+        let shared = record.pinned.as_ref().is_some_and(|p| boards.is_shared(job, &p.endpoint));
+        let others_wait = self.starved || shared || spec.access.kind == ServiceType::NodePort;
+        !(self.rests(record) && others_wait)
+    }
+}

@@ -1,0 +1,151 @@
+//! How boards reach their flash Pods: scarce addresses, node ports, the node's own network.
+
+use flashjob_plan::spec::Spec;
+use flashjob_plan::{NewObject, Plan, Settings};
+use serde_json::json;
+
+use crate::world::World;
+
+fn services(world: &World) -> usize {
+    world.children.values().filter(|c| c.service.here().is_some()).count()
+}
+
+fn pods(plan: &Plan) -> Vec<&k8s_openapi::api::core::v1::Pod> {
+    let pod = |object| match object {
+        &NewObject::Pod { ref object, .. } => Some(object.as_ref()),
+        &NewObject::Service { .. } => None,
+    };
+    plan.creates.iter().filter_map(pod).collect()
+}
+
+/// Looks until a Pod is asked for.
+fn until_a_pod(world: &mut World) -> Plan {
+    for _ in 0..10 {
+        let plan = world.step();
+        if !pods(&plan).is_empty() {
+            return plan;
+        }
+    }
+    panic!("no Pod was made: {:#?}", world.decide().status);
+}
+
+#[test]
+fn only_devices_about_to_be_flashed_have_services() {
+    let devices: Vec<String> = (0..20).map(|n| format!("board-{n}")).collect();
+    let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let mut world = World::new(&devices, json!({ "rollout": { "maxParallel": 3 } }));
+    world.settle();
+    assert_eq!(services(&world), 6, "three at work, three ready for the next slots");
+}
+
+#[test]
+fn devices_that_rest_hold_up_no_other() {
+    let retry = json!({ "rollout": { "maxParallel": 1 }, "retry": { "backoffSeconds": 60 } });
+    let mut world = World::new(&["a", "b", "c"], retry);
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    world.ends("b", 1, "");
+    world.settle();
+    assert!(world.record("c").open, "the turn of c has come");
+    assert_eq!(services(&world), 3, "those that rest keep their addresses");
+}
+
+#[test]
+fn addresses_of_devices_that_rest_go_to_those_who_wait() {
+    let mut world = World::new(&["a"], json!({ "retry": { "backoffSeconds": 60 } }));
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    assert_eq!(services(&world), 1);
+    world.waits.wait("another job", Some(world.now), world.now);
+    world.after(6);
+    world.settle();
+    assert_eq!(services(&world), 0);
+    world.waits.wait("another job", None, world.now);
+    world.after(60);
+    world.settle();
+    assert!(world.record("a").open, "it is tried again with a new one");
+}
+
+#[test]
+fn no_service_is_made_while_one_of_another_job_waits_too_long() {
+    let mut world = World::new(&["a"], json!({}));
+    world.waits.wait("another job", Some(world.now), world.now);
+    world.after(6);
+    let plan = world.settle();
+    assert_eq!(services(&world), 0);
+    assert!(plan.status.is_some_and(|s| s.counts.is_some_and(|c| c.pending == 1)));
+    let now = world.now;
+    world.waits.given(now);
+    world.settle();
+    assert_eq!(services(&world), 1, "an address was given to somebody: there may be more");
+}
+
+#[test]
+fn a_job_that_wants_one_address_and_no_other_stands_in_no_queue() {
+    let mut world = World::new(&["a"], json!({ "externalIP": "192.0.2.7" }));
+    world.waits.wait("another job", Some(world.now), world.now);
+    world.after(6);
+    world.settle();
+    assert_eq!(services(&world), 1);
+}
+
+#[test]
+fn a_node_port_is_for_one_device_at_a_time() {
+    let mut world = World::new(&["a", "b"], json!({ "service": { "type": "NodePort" } }));
+    let plan = until_a_pod(&mut world);
+    let env = pods(&plan)[0].spec.as_ref().unwrap().containers[0].env.clone().unwrap();
+    let address = env.iter().find(|e| e.name == "EXTERNAL_IP").unwrap();
+    let field = address.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
+    assert_eq!(field.field_path, "status.hostIP");
+    world.settle();
+    assert_eq!(services(&world), 1);
+    world.ends("a", 0, "");
+    world.settle();
+    assert!(world.record("b").open);
+    assert_eq!(services(&world), 1);
+}
+
+#[test]
+fn the_node_port_is_one_for_all_jobs() {
+    let mut world = World::new(&["a"], json!({ "service": { "type": "NodePort" } }));
+    world.introduce("other", "other-job", 5);
+    world.boards.hold("other", vec!["node port 4433".into()]);
+    let plan = world.settle();
+    assert_eq!(services(&world), 0);
+    assert_eq!(plan.wants, ["node port 4433"]);
+    world.boards.hold("other", vec![]);
+    let plan = world.step();
+    assert!(plan.claims.is_some_and(|c| c.contains(&"node port 4433".to_owned())));
+}
+
+#[test]
+fn a_job_in_the_nodes_network_needs_no_service() {
+    let mut world = World::new(&["a", "b", "c"], json!({}));
+    let settings = Settings { allow_host_network: true, ..Settings::default() };
+    let spec = json!({
+        "uuid": ["a", "b", "c"], "firmware": "f:1", "version": "1", "flashjobPodImage": "image",
+        "service": { "type": "None" }, "rollout": { "maxParallel": 1 },
+    });
+    world.job.spec = Spec::read(&spec, &settings);
+    let plan = until_a_pod(&mut world);
+    let spec = pods(&plan)[0].spec.clone().unwrap();
+    assert_eq!(spec.host_network, Some(true));
+    assert_eq!(spec.dns_policy.as_deref(), Some("ClusterFirstWithHostNet"));
+    world.settle();
+    assert_eq!(services(&world), 0);
+    assert!(!world.record("c").open, "one at work, one ready");
+}
+
+#[test]
+fn a_service_that_is_not_what_the_job_asks_for_now_is_made_anew() {
+    let mut world = World::new(&["a"], json!({}));
+    world.addresses = false;
+    world.settle();
+    assert_eq!(services(&world), 1, "it waits for an address that never comes");
+    world.edit(&["a"], json!({ "service": { "type": "NodePort" } }));
+    world.settle();
+    assert!(world.record("a").open);
+    assert!(world.children.values().all(|c| c.service.here().unwrap().node_port));
+}
