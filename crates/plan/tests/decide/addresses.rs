@@ -11,11 +11,12 @@ fn services(world: &World) -> usize {
 }
 
 fn pods(plan: &Plan) -> Vec<&k8s_openapi::api::core::v1::Pod> {
-    let pod = |object| match object {
-        &NewObject::Pod { ref object, .. } => Some(object.as_ref()),
-        &NewObject::Service { .. } => None,
-    };
-    plan.creates.iter().filter_map(pod).collect()
+    let creates = plan.creates.iter();
+    let pods = creates.filter_map(|object| match object {
+        NewObject::Pod { object, .. } => Some(object.as_ref()),
+        NewObject::Service { .. } => None,
+    });
+    pods.collect()
 }
 
 /// Looks until a Pod is asked for.
