@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use flashjob_api::instance::Instance;
 use flashjob_api::{FlashJob, Phase};
 use flashjob_sim::{Script, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
@@ -103,10 +104,9 @@ async fn an_idle_cluster_gets_no_writes() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
-    let board = site.board("192.0.2.11").await?;
+    let boards = site.boards(4).await?;
     let _operator = site.operator().await?;
     let nulls = json!({
-        "uuid": [board.uid()],
         "firmware": "registry.example/esp32:0.2.0",
         "version": "0.2.0",
         "flashjobPodImage": "registry.example/flasher:1",
@@ -120,11 +120,14 @@ async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -
                      "externalTrafficPolicy": null },
     });
     let outer = json!({
-        "uuid": [board.uid()], "firmware": "f", "version": "v", "flashjobPodImage": "i",
+        "firmware": "f", "version": "v", "flashjobPodImage": "i",
         "rollout": null, "retry": null, "timeouts": null, "service": null, "device": "",
     });
-    for (name, spec) in [("inner", nulls), ("outer", outer)] {
-        let object = |name: &str| {
+    // Each job has a board of its own: of two jobs for one board, made in one second, either may be the older one.
+    let jobs = [("inner", nulls, &boards[..2]), ("outer", outer, &boards[2..])];
+    for (name, mut spec, boards) in jobs {
+        let mut object = |name: &str, board: &Instance| {
+            spec["uuid"] = json!([board.uid()]);
             json!({
                 "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
                 "kind": "FlashJob",
@@ -133,12 +136,12 @@ async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -
             })
         };
         let (applied, created) = (format!("{name}-applied"), format!("{name}-created"));
-        site.cluster.apply_yaml(&object(&applied).to_string()).await?;
+        site.cluster.apply_yaml(&object(&applied, &boards[0]).to_string()).await?;
         let path = format!(
             "/apis/application.flashjob.nbfc.io/v1alpha1/namespaces/{}/flashjobs",
             site.namespace
         );
-        let body = object(&created).to_string().into_bytes();
+        let body = object(&created, &boards[1]).to_string().into_bytes();
         let request =
             http::Request::post(path).header("content-type", "application/json").body(body)?;
         site.client.request::<Value>(request).await?;
@@ -146,7 +149,7 @@ async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -
             site.phase(&job, Phase::Completed).await?;
         }
     }
-    assert_eq!(site.flashed().len(), 4);
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12", "192.0.2.13", "192.0.2.14"]);
     Ok(())
 }
 
