@@ -139,7 +139,10 @@ impl Engine {
     /// Reads live what may be gone.
     pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Doubt>) {
         for doubt in doubts {
-            let Some(job) = self.jobs.get(&doubt.job) else { continue };
+            let Some(job) = self.jobs.get(&doubt.job) else {
+                self.orphan_left(&doubt);
+                continue;
+            };
             let namespace = job.seen.job.namespace.clone();
             let client = self.context.client.clone();
             self.enqueue(&doubt.job.clone(), async move {

@@ -51,6 +51,8 @@ pub enum Input {
     CrdsKnown,
     /// An object has to be read live once more.
     Recheck(Doubt),
+    /// The Pods of a job that is gone may be over by now.
+    Orphans(String),
 }
 
 /// What a write or a read came to.
@@ -221,6 +223,7 @@ impl Engine {
             }
             Input::CrdsKnown => self.wake_unfinished(),
             Input::Recheck(doubt) => self.check(Some(doubt)),
+            Input::Orphans(job) => self.mind_orphans(&job, None),
         }
     }
 

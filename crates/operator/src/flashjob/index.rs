@@ -217,6 +217,11 @@ impl Index {
         }
     }
 
+    /// The jobs that have objects, be they known or not.
+    pub fn jobs(&self) -> Vec<String> {
+        self.jobs.keys().cloned().collect()
+    }
+
     /// A job is gone.
     pub fn forget_job(&mut self, job: &str) {
         self.jobs.remove(job);

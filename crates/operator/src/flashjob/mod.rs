@@ -17,6 +17,7 @@ mod index;
 mod job;
 mod ledger;
 mod observe;
+mod orphans;
 mod pool;
 mod read;
 mod sights;

@@ -35,6 +35,8 @@ pub struct SeenJob {
 pub struct Child<T> {
     /// The uid of the job.
     pub job: String,
+    /// The job's namespace and name.
+    pub owner: (String, String),
     /// The target.
     pub target: String,
     /// The attempt; 0 for a Service.
@@ -193,7 +195,9 @@ fn child<T>(metadata: &ObjectMeta, attempt: u32, facts: T) -> Option<Child<T>> {
     let owner = owners.iter().find(|o| o.controller == Some(true) && o.kind == "FlashJob")?;
     let job = labels.get(names::JOB_UID)?;
     (job == &owner.uid).then_some(())?;
-    Some(Child { job: job.clone(), target: labels.get(names::TARGET)?.clone(), attempt, facts })
+    let owner = (metadata.namespace.clone().unwrap_or_default(), owner.name.clone());
+    let target = labels.get(names::TARGET)?.clone();
+    Some(Child { job: job.clone(), owner, target, attempt, facts })
 }
 
 /// A resourceVersion as a number. Kubernetes promises since 1.35 that newer ones are greater, and they always were.

@@ -23,12 +23,15 @@ impl Engine {
             Sight::Pod(Seen::Listing) => self.index.listing("pods"),
             Sight::Pod(Seen::There(child)) => {
                 self.wake(&child.job);
+                let (job, owner) = (child.job.clone(), child.owner.clone());
                 self.index.see_pod(*child, clock::now());
+                self.mind_orphans(&job, Some(owner));
             }
             Sight::Pod(Seen::Left(child)) => {
                 self.wake(&child.job);
                 let doubt = self.index.pod_left(&child, clock::now());
                 self.check(doubt);
+                self.mind_orphans(&child.job, None);
             }
             Sight::Pod(Seen::Synced) => {
                 let doubts = self.index.pods_listed();
@@ -114,12 +117,13 @@ impl Engine {
 
     fn forget_job(&mut self, uid: &str) {
         let Some(job) = self.jobs.remove(uid) else { return };
-        // Boards it held are free now.
+        // Boards it held are free now, unless a Pod of it is still at work.
         let turned = self.addresses.wait(uid, None, clock::now());
-        if self.boards.forget(uid) | turned {
+        let given_up = self.boards.want(uid, Vec::new());
+        self.mind_orphans(uid, None);
+        if given_up | turned {
             self.wake_unfinished();
         }
-        self.index.forget_job(uid);
         self.context.metrics.devices_moved(&job.counts, &Default::default());
         self.context.metrics.waiting(uid, None);
     }
@@ -152,6 +156,9 @@ impl Engine {
     fn synced(&mut self, kind: &'static str) {
         if self.synced.insert(kind) {
             tracing::info!(kind, "the first list is complete");
+        }
+        for uid in self.index.jobs() {
+            self.mind_orphans(&uid, None);
         }
         self.wake_all();
     }

@@ -10,7 +10,7 @@ use kube::api::DeleteParams;
 use crate::site::{PATIENCE, Site};
 
 impl Site {
-    async fn job_is_gone(&self, name: &str) -> Result<()> {
+    pub async fn job_is_gone(&self, name: &str) -> Result<()> {
         let jobs = self.jobs();
         let what = format!("{name} to be gone");
         eventually(&what, PATIENCE, async || Ok(jobs.get_opt(name).await?.is_none().then_some(())))

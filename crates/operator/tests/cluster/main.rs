@@ -7,6 +7,7 @@ mod crds;
 mod deletion;
 mod devices;
 mod lease;
+mod leftovers;
 mod objects;
 mod process;
 mod rollout;

@@ -1,0 +1,136 @@
+//! What is left of a deleted job: Pods that take their time, and a name that somebody uses again.
+
+use anyhow::{Context, Result};
+use flashjob_api::{FlashJobStatus, Phase};
+use flashjob_sim::{End, Kubelet, Script, Started, eventually};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::site::{PATIENCE, Site};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_deleted_in_the_foreground_goes_after_everything_it_made() -> Result<()> {
+    let site = Site::new(|_| Script::ending(End::Never)).await?;
+    let boards = site.two_boards().await?;
+    let _operator = site.operator().await?;
+    site.flash("flashjob", &boards).await?;
+    site.kubelet.started(2).await;
+    let Some(_collector) = site.cluster.controller_manager(&["garbagecollector"]).await? else {
+        println!("the assets have no kube-controller-manager: nothing was checked");
+        return Ok(());
+    };
+    site.jobs().delete("flashjob", &DeleteParams::foreground()).await?;
+    site.job_is_gone("flashjob").await?;
+    assert_eq!(site.ledgers().await?, [], "the ledger went before the job");
+    site.cleaned_up().await?;
+    // A Pod that is ended gracefully is removed by its kubelet; one deleted with grace 0 never gets that far.
+    eventually("both Pods to be removed by the kubelet", PATIENCE, async || {
+        let writes = site.cluster.writes(&site.namespace)?;
+        let removed = writes.iter().filter(|w| w.user == "kubelet" && w.verb == "delete");
+        Ok((removed.count() == 2).then_some(()))
+    })
+    .await?;
+    assert!(site.kubelet.starts().iter().all(|start| start.ended_at.is_some()));
+    Ok(())
+}
+
+impl Site {
+    /// The node falls silent: its containers run on, and Pods that are deleted stay.
+    fn node_is_lost(&mut self) -> Result<Vec<Started>> {
+        let before = self.kubelet.starts();
+        let client = self.cluster.client("kubelet")?;
+        self.kubelet = Kubelet::start(client, "no-such-namespace", |_| Script::default());
+        Ok(before)
+    }
+
+    /// The node is back, and learns what it missed.
+    fn node_is_back(&mut self) -> Result<Timestamp> {
+        let client = self.cluster.client("kubelet")?;
+        self.kubelet = Kubelet::start(client, &self.namespace, |_| Script::default());
+        Ok(Timestamp::now())
+    }
+
+    /// Waits until a job is held up by another, and says by which.
+    async fn held_up(&self, name: &str) -> Result<String> {
+        let blocked = |s: &FlashJobStatus| s.counts.is_some_and(|c| c.blocked == 1);
+        let status = self.status(name, "it to wait for the board", blocked).await?;
+        status.in_flight[0].message.clone().context("no word of what it waits for")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_used_again_once_the_old_pod_has_left_the_board() -> Result<()> {
+    let mut site = Site::new(|_| Script::ending(End::Never)).await?;
+    let boards = site.boards(1).await?;
+    let _operator = site.operator().await?;
+    site.flash("flashjob", &boards).await?;
+    site.kubelet.started(1).await;
+    site.node_is_lost()?;
+
+    site.jobs().delete("flashjob", &DeleteParams::default()).await?;
+    let taken = site.flash("flashjob", &boards).await.err().context("the name is still taken")?;
+    assert!(format!("{taken:#}").contains("already exists"), "{taken:#}");
+    site.flash("other", &boards).await?;
+    assert!(site.held_up("other").await?.contains("/flashjob"));
+
+    let back = site.node_is_back()?;
+    site.job_is_gone("flashjob").await?;
+    site.flash("flashjob", &boards).await?;
+    for name in ["other", "flashjob"] {
+        site.phase(name, Phase::Completed).await?;
+    }
+    one_after_the_other(&site.kubelet.starts(), back, 2);
+    Ok(())
+}
+
+/// Somebody took the finalizer off, as the manual says for a cluster without an operator, and here one runs all the
+/// same: the job is gone at once, and its Pod is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_took_the_name_of_a_running_one_waits_for_its_pod_and_adopts_nothing()
+-> Result<()> {
+    let mut site = Site::new(|_| Script::ending(End::Never)).await?;
+    let boards = site.boards(1).await?;
+    let first = site.operator_with(&["--leader-elect=false"], None).await?;
+    let old = site.flash("flashjob", &boards).await?;
+    site.kubelet.started(1).await;
+    let running = site.node_is_lost()?.remove(0);
+
+    site.jobs().delete("flashjob", &DeleteParams::default()).await?;
+    let bare = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    site.jobs().patch("flashjob", &PatchParams::default(), &bare).await?;
+    site.job_is_gone("flashjob").await?;
+    let new = site.flash("flashjob", &boards).await?;
+    assert_ne!(new.uid(), old.uid());
+    assert!(site.held_up("flashjob").await?.contains("/flashjob"));
+
+    // An operator that never saw the old job knows as much.
+    drop(first);
+    let _second = site.operator_with(&["--leader-elect=false"], None).await?;
+    site.edit("flashjob", json!({ "suspend": true })).await?;
+    site.phase("flashjob", Phase::Suspended).await?;
+    site.edit("flashjob", json!({ "suspend": false })).await?;
+    assert!(site.held_up("flashjob").await?.contains("/flashjob"));
+    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let left = pods.list(&ListParams::default()).await?.items;
+    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), [running.pod.clone()]);
+    assert_eq!(left[0].owner_references()[0].uid, old.uid().unwrap(), "it is still the old one's");
+
+    // What the garbage collector does.
+    pods.delete(&running.pod, &DeleteParams::default()).await?;
+    let back = site.node_is_back()?;
+    site.phase("flashjob", Phase::Completed).await?;
+    one_after_the_other(&site.kubelet.starts(), back, 1);
+    Ok(())
+}
+
+/// So many flashes since then, never two at once.
+fn one_after_the_other(starts: &[Started], since: Timestamp, count: usize) {
+    assert_eq!(starts.len(), count, "{starts:#?}");
+    assert!(starts.iter().all(|start| start.at >= since), "{starts:#?}");
+    for pair in starts.windows(2) {
+        assert!(pair[0].ended_at.is_some_and(|ended| ended <= pair[1].at), "{starts:#?}");
+    }
+}
