@@ -7,7 +7,8 @@ use std::collections::HashSet;
 
 use flashjob_api::{FlashJobSpec, Verify, VersionPolicy};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::facts::Settings;
@@ -135,8 +136,8 @@ const MOST_PARALLEL: usize = 500;
 impl Spec {
     /// Reads the `spec` of a FlashJob as the API server gave it.
     pub fn read(spec: &Value, settings: &Settings) -> Result<Spec, Invalid> {
-        let spec: FlashJobSpec = serde_json::from_value(spec.clone())
-            .map_err(|error| Invalid(format!("spec cannot be read: {error}")))?;
+        let spec: FlashJobSpec =
+            serde_json::from_value(spec.clone()).map_err(|error| unreadable(spec, &error))?;
         let selector = spec.device_selector.as_ref().map(Selector::read).transpose()?;
         let devices = devices(spec.uuid.unwrap_or_default())?;
         if devices.is_empty() && selector.is_none() {
@@ -144,22 +145,28 @@ impl Spec {
                 "spec.uuid names no device, and there is no deviceSelector".into(),
             ));
         }
-        let firmware = required("spec.firmware", &spec.firmware)?;
-        let version = required("spec.version", &spec.version)?;
+        let firmware = one_word("spec.firmware", required("spec.firmware", &spec.firmware)?)?;
+        let version = printable("spec.version", required("spec.version", &spec.version)?)?;
         let one_device = devices.len() == 1 && selector.is_none();
+        let word = |path: &str, text: &Option<String>| {
+            trimmed(text.as_deref()).map(|text| one_word(path, text)).transpose()
+        };
+        let name = |path: &str, text: &Option<String>| {
+            trimmed(text.as_deref()).map(|text| printable(path, text)).transpose()
+        };
         let overrides = [
-            ("spec.hostEndpoint", trimmed(spec.host_endpoint.as_deref())),
-            ("spec.externalIP", trimmed(spec.external_ip.as_deref())),
+            ("spec.hostEndpoint", word("spec.hostEndpoint", &spec.host_endpoint)?),
+            ("spec.externalIP", word("spec.externalIP", &spec.external_ip)?),
         ];
         let given = overrides.iter().filter(|(_, value)| value.is_some() && !one_device);
         let ignored = given.map(|(field, _)| *field).collect();
         let [host_endpoint, external_ip] = overrides.map(|(_, value)| value.filter(|_| one_device));
         let options = spec.service.unwrap_or_default();
         let access = Access::read(options, external_ip.as_ref(), settings)?;
-        let own_image = trimmed(spec.flashjob_pod_image.as_deref()).is_none();
-        let image = trimmed(spec.flashjob_pod_image.as_deref())
-            .or_else(|| trimmed(settings.flashjob_image.as_deref()))
-            .ok_or_else(|| {
+        let image = word("spec.flashjobPodImage", &spec.flashjob_pod_image)?;
+        let own_image = image.is_none();
+        let image =
+            image.or_else(|| trimmed(settings.flashjob_image.as_deref())).ok_or_else(|| {
                 Invalid(
                     "spec.flashjobPodImage is empty and the operator has no default: set it, or \
                      start the operator with --flashjob-image"
@@ -187,8 +194,8 @@ impl Spec {
             selector,
             firmware,
             version,
-            device: trimmed(spec.device.as_deref()),
-            application_type: trimmed(spec.application_type.as_deref()),
+            device: name("spec.device", &spec.device)?,
+            application_type: name("spec.applicationType", &spec.application_type)?,
             host_endpoint,
             external_ip,
             image,
@@ -249,8 +256,9 @@ fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
         if entry.is_empty() {
             return Err(Invalid(format!("spec.uuid[{index}] is empty")));
         }
-        if seen.insert(entry.to_owned()) {
-            devices.push(entry.to_owned());
+        let entry = one_word(&format!("spec.uuid[{index}]"), entry.to_owned())?;
+        if seen.insert(entry.clone()) {
+            devices.push(entry);
         }
     }
     if devices.len() > flashjob_api::crd::MAX_UUIDS {
@@ -271,6 +279,48 @@ fn required(path: &str, text: &str) -> Result<String, Invalid> {
     trimmed(Some(text)).ok_or_else(|| Invalid(format!("{path} is empty")))
 }
 
+/// Images, addresses and names of objects have no blanks in them. One that got there by a slip would be found out by the
+/// kubelet or the board, ten minutes and one Service later.
+fn one_word(path: &str, text: String) -> Result<String, Invalid> {
+    if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(Invalid(format!(
+            "{path} is {text:?}; it may have no blanks or control characters in it"
+        )));
+    }
+    Ok(text)
+}
+
+/// What people and boards call things may have blanks; a control character is a slip.
+fn printable(path: &str, text: String) -> Result<String, Invalid> {
+    if text.contains(char::is_control) {
+        return Err(Invalid(format!(
+            "{path} is {text:?}; it may have no control characters in it"
+        )));
+    }
+    Ok(text)
+}
+
+/// Serde says what is wrong and not where, so each field is read by itself until one does not fit.
+fn unreadable(spec: &Value, error: &serde_json::Error) -> Invalid {
+    let reads = |field: Value| {
+        let mut spec = json!({ "firmware": "", "version": "" });
+        if let (Some(spec), Value::Object(field)) = (spec.as_object_mut(), field) {
+            spec.extend(field);
+        }
+        FlashJobSpec::deserialize(spec).is_ok()
+    };
+    let parts = |of: &Value| of.as_object().cloned().unwrap_or_default();
+    for (key, field) in parts(spec) {
+        if reads(json!({ &key: field })) {
+            continue;
+        }
+        let inner = parts(&field).into_iter().find(|(k, v)| !reads(json!({ &key: { k: v } })));
+        let inner = inner.map(|(k, _)| format!(".{k}")).unwrap_or_default();
+        return Invalid(format!("spec.{key}{inner} cannot be read: {error}"));
+    }
+    Invalid(format!("spec cannot be read: {error}"))
+}
+
 fn number(
     path: &str,
     given: Option<i32>,
@@ -287,71 +337,4 @@ fn number(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn read(mut more: Value) -> Result<Spec, Invalid> {
-        let mut spec = json!({
-            "uuid": ["a"], "firmware": "f", "version": "v", "flashjobPodImage": "i",
-        });
-        if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object_mut()) {
-            spec.append(more);
-        }
-        Spec::read(&spec, &Settings::default())
-    }
-
-    fn refusal(more: Value) -> String {
-        match read(more.clone()) {
-            Err(Invalid(message)) => message,
-            Ok(_) => panic!("{more} was accepted"),
-        }
-    }
-
-    #[test]
-    fn strings_are_trimmed_and_devices_counted_once() {
-        let spec = read(json!({ "uuid": [" a ", "b", "a"], "firmware": " f:1 " })).unwrap();
-        assert_eq!(spec.devices, ["a", "b"]);
-        assert_eq!(spec.firmware, "f:1");
-        assert_eq!(spec.max_parallel, 25);
-    }
-
-    #[test]
-    fn nulls_are_as_good_as_nothing() {
-        let nulls = json!({ "device": null, "rollout": null, "retry": { "limit": null } });
-        assert_eq!(read(nulls), read(json!({})));
-    }
-
-    #[test]
-    fn amounts_are_numbers_or_percentages_of_all_devices() {
-        let spec =
-            read(json!({ "rollout": { "batchSize": "10%", "maxFailures": "10%" } })).unwrap();
-        assert_eq!(spec.batch_size.map(|b| b.round_up(25)), Some(3));
-        assert_eq!(spec.max_failures.map(|m| m.round_down(25)), Some(2));
-        let spec = read(json!({ "rollout": { "batchSize": 4, "maxFailures": 0 } })).unwrap();
-        assert_eq!(spec.batch_size, Some(Amount::Number(4)));
-        assert_eq!(spec.max_failures, Some(Amount::Number(0)));
-    }
-
-    #[test]
-    fn overrides_are_for_jobs_with_one_device() {
-        let one = read(json!({ "hostEndpoint": "10.0.0.1" })).unwrap();
-        assert_eq!(one.host_endpoint.as_deref(), Some("10.0.0.1"));
-        let two = read(json!({ "uuid": ["a", "b"], "hostEndpoint": "10.0.0.1" })).unwrap();
-        assert_eq!((two.host_endpoint, two.ignored), (None, vec!["spec.hostEndpoint"]));
-    }
-
-    #[test]
-    fn a_bad_spec_is_named_by_its_path() {
-        assert!(refusal(json!({ "uuid": [] })).starts_with("spec.uuid names no device"));
-        assert_eq!(refusal(json!({ "uuid": ["a", " "] })), "spec.uuid[1] is empty");
-        assert_eq!(refusal(json!({ "firmware": "  " })), "spec.firmware is empty");
-        assert!(refusal(json!({ "flashjobPodImage": null })).contains("--flashjob-image"));
-        assert!(refusal(json!({ "retry": { "limit": -1 } })).contains("from 0 to 100"));
-        assert!(refusal(json!({ "firmware": 7 })).starts_with("spec cannot be read"));
-        assert!(refusal(json!({ "deviceSelector": {} })).contains("spec.deviceSelector"));
-        assert!(refusal(json!({ "rollout": { "batchSize": 0 } })).contains("1 or more"));
-        assert!(refusal(json!({ "rollout": { "maxFailures": "120%" } })).contains("100%"));
-        assert!(refusal(json!({ "rollout": { "maxFailures": "some" } })).contains("some"));
-    }
-}
+mod tests;

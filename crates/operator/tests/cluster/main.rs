@@ -14,4 +14,5 @@ mod rollout;
 mod sample;
 mod services;
 mod site;
+mod specs;
 mod status;
