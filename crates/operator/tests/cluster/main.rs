@@ -16,3 +16,4 @@ mod services;
 mod site;
 mod specs;
 mod status;
+mod templates;
