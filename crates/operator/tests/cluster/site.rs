@@ -237,6 +237,11 @@ impl Operator {
         Ok((status, began.elapsed()))
     }
 
+    /// Whether it has ended, by itself or by a signal.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
