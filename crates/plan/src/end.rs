@@ -59,8 +59,12 @@ pub fn of(pod: &Pod) -> End {
         None => last_words(text),
     };
     let report = report.unwrap_or_default();
-    let skipped = report.result.is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
+    let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
+    let too_long = "the attempt took longer than timeouts.deviceSeconds";
+    let skipped = report.result.as_ref().is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
     match *exit_code {
+        // Told to end, many programs exit with 0. That says nothing of the firmware, unless the message does.
+        0 if deadline && report.result.is_none() => End::failed(Reason::Timeout, too_long.into()),
         0 if skipped => {
             End { outcome: Outcome::Skipped, reason: None, message: words, digest: None }
         }
@@ -69,12 +73,11 @@ pub fn of(pod: &Pod) -> End {
             End { outcome: Outcome::Succeeded, reason: None, message: words, digest }
         }
         code => {
-            let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
             let reason_word = report.reason.as_deref().and_then(Reason::parse);
             let fallback = if deadline { Reason::Timeout } else { Reason::FlashFailed };
             let runtime = reason.as_deref().unwrap_or("Error");
             let message = match words.is_empty() {
-                true if deadline => "the attempt took longer than timeouts.deviceSeconds".into(),
+                true if deadline => too_long.into(),
                 true => format!("the flash container ended with exit code {code} ({runtime})"),
                 false => words,
             };
@@ -176,5 +179,16 @@ mod tests {
         let mut pod = ended(137, "");
         pod.reason = Some("DeadlineExceeded".into());
         assert_eq!(of(&pod).reason, Some(Reason::Timeout));
+    }
+
+    #[test]
+    fn past_the_deadline_exit_code_0_alone_is_no_success() {
+        let past = |message: &str| {
+            let reason = Some("DeadlineExceeded".into());
+            of(&Pod { reason, phase: PodPhase::Failed, ..ended(0, message) })
+        };
+        assert_eq!(past("").result(), "Timeout");
+        assert_eq!(past("bye").result(), "Timeout");
+        assert_eq!(past(r#"{"result":"succeeded"}"#).result(), "Succeeded");
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! It differs from the real ones in this: nothing is executed, a script says how it goes; all Pods fit on one node;
 //! volumes are always there; keys are looked up live, so that there is no watch lag between a key's withdrawal and a
-//! container's start; and an ending container takes no time.
+//! container's start; and a container that is told to end takes as long as its script says, whatever its grace period.
+//! A Pod past its deadline is Failed while its container still ends, as older kubelets report it.
 //!
 //! What [`Kubelet::starts`] returns is the truth about flashes in tests: a container that started has reached a board.
 
@@ -45,6 +46,27 @@ pub struct Script {
     pub run_for: Duration,
     /// How it ends.
     pub end: End,
+    /// How the container takes SIGTERM, be it for the deadline or for a deletion.
+    pub on_sigterm: Farewell,
+    /// Containers beside the first go on when it has ended, until the Pod is deleted or its deadline has passed.
+    pub sidecars_run_on: bool,
+}
+
+/// How a container ends that is told to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Farewell {
+    /// From SIGTERM to the end of the container.
+    pub after: Duration,
+    /// The exit code.
+    pub exit_code: i32,
+    /// The termination message.
+    pub message: String,
+}
+
+impl Default for Farewell {
+    fn default() -> Self {
+        Self { after: Duration::ZERO, exit_code: status::TERMINATED, message: String::new() }
+    }
 }
 
 /// How it ends with one Pod.
@@ -91,7 +113,13 @@ impl Script {
 
     /// This end, at once.
     pub fn ending(end: End) -> Self {
-        Self { start_after: Duration::ZERO, run_for: Duration::ZERO, end }
+        Self {
+            start_after: Duration::ZERO,
+            run_for: Duration::ZERO,
+            end,
+            on_sigterm: Farewell::default(),
+            sidecars_run_on: false,
+        }
     }
 
     /// The same, with the container running this long.
@@ -103,6 +131,18 @@ impl Script {
     /// The same, with the container starting this much later.
     pub fn start_after(mut self, time: Duration) -> Self {
         self.start_after = time;
+        self
+    }
+
+    /// The same, with a container that ends this long after SIGTERM, and so.
+    pub fn on_sigterm(mut self, after: Duration, exit_code: i32, message: &str) -> Self {
+        self.on_sigterm = Farewell { after, exit_code, message: message.to_owned() };
+        self
+    }
+
+    /// The same, with sidecars that do not end with the first container.
+    pub fn sidecars_run_on(mut self) -> Self {
+        self.sidecars_run_on = true;
         self
     }
 }

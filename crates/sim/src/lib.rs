@@ -31,7 +31,7 @@ pub use akri::Akri;
 pub use audit::AuditEntry;
 pub use cluster::{Cluster, Options};
 pub use gate::{Call, Gate, Verdict};
-pub use kubelet::{End, Kubelet, Script, Started};
+pub use kubelet::{End, Farewell, Kubelet, Script, Started};
 pub use load_balancer::{LoadBalancer, Pool};
 pub use process::Running;
 pub use wait::eventually;

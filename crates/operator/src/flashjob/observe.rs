@@ -5,7 +5,7 @@ use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
 use flashjob_plan::spec::{Invalid, Spec};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
@@ -114,6 +114,12 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
         .flatten()
         .find(|c| c.type_ == "PodScheduled" && c.status == "False")
         .and_then(|c| c.message.clone());
+    let container = flash.map(container).unwrap_or_default();
+    // A deadline that passed later met a sidecar, and is no word about the flash.
+    let allowed = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+    let deadline = status.start_time.zip(allowed).map(|(t, s)| t.0 + SignedDuration::from_secs(s));
+    let ended_in_time =
+        matches!(container, Container::Ended { at, .. } if at.is_some() && at < deadline);
     Pod {
         version: version(&pod.metadata),
         name: pod.name_any(),
@@ -122,8 +128,8 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
         created: created(&pod.metadata),
         deleting: pod.metadata.deletion_timestamp.as_ref().map(|t| t.0),
         phase,
-        container: flash.map(container).unwrap_or_default(),
-        reason: status.reason,
+        container,
+        reason: status.reason.filter(|_| !ended_in_time),
         note: status.message.or(unscheduled),
         // The index knows when it was first seen so.
         terminal_since: None,

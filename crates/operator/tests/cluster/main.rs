@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
+mod attempts;
 mod crash;
 mod crds;
 mod deletion;

@@ -53,6 +53,11 @@ pub(super) struct Worker {
     since: Timestamp,
     deadline: Option<Instant>,
     container: Option<Container>,
+    script: Script,
+    /// When a container that was told to end will have ended.
+    ends_at: Option<Instant>,
+    /// What will be said of a Pod whose sidecars have outlived its first container, once they end too.
+    outlived: Option<PodStatus>,
 }
 
 impl Worker {
@@ -65,6 +70,9 @@ impl Worker {
             since: now(),
             deadline: None,
             container: None,
+            script: Script::default(),
+            ends_at: None,
+            outlived: None,
         }
     }
 
@@ -96,6 +104,7 @@ impl Worker {
 
     async fn live(&mut self) -> Result<(), Interrupt> {
         let script = (self.shared.script)(&self.pod);
+        self.script = script.clone();
         self.bind(&script).await?;
         self.acknowledge();
         if self.phase() == "Running" {
@@ -234,23 +243,53 @@ impl Worker {
             End::Failure { exit_code, message } => self.ended(started, *exit_code, message),
             _ => status::evicted(self.since),
         };
+        if script.sidecars_run_on && script.end != End::Evicted {
+            self.report(status::outlived(status.clone(), started)).await?;
+            self.outlived = Some(status);
+            return Err(self.interrupted().await);
+        }
         self.report(status).await
     }
 
     async fn exceed_deadline(&mut self) -> Result<(), Interrupt> {
-        let status = match self.end_container() {
-            Some(started) => self.ended(started, status::TERMINATED, ""),
-            None => status::waiting(&self.pod, self.since, "ContainerCreating", None),
-        };
+        self.deadline = None;
+        if let Some(container) = &self.container
+            && self.script.on_sigterm.after > Duration::ZERO
+        {
+            let running = status::running(&self.pod, self.since, container.started);
+            self.report(status::deadline_exceeded(running)).await?;
+        }
+        let end = self.told_to_end();
+        self.unless_interrupted(sleep_until(end)).await?;
+        let status = self
+            .end_by_sigterm()
+            .unwrap_or_else(|| status::waiting(&self.pod, self.since, "ContainerCreating", None));
         self.report(status::deadline_exceeded(status)).await
     }
 
     async fn leave(&mut self) {
-        if let Some(started) = self.end_container() {
-            let status = self.ended(started, status::TERMINATED, "");
+        sleep_until(self.told_to_end()).await;
+        if let Some(status) = self.end_by_sigterm() {
             self.api.report(status).await;
         }
         self.api.remove().await;
+    }
+
+    /// Sends SIGTERM, unless that was done before; says when the container will have ended.
+    fn told_to_end(&mut self) -> Instant {
+        let farewell = match self.container {
+            Some(_) => self.script.on_sigterm.after,
+            None => Duration::ZERO,
+        };
+        *self.ends_at.get_or_insert_with(|| Instant::now() + farewell)
+    }
+
+    /// Ends what runs; says what is to be said of it, if anything ran.
+    fn end_by_sigterm(&mut self) -> Option<PodStatus> {
+        let started = self.end_container();
+        let farewell = &self.script.on_sigterm;
+        let ended = |started| self.ended(started, farewell.exit_code, &farewell.message);
+        started.map(ended).or(self.outlived.take())
     }
 
     fn ended(&self, started: Timestamp, exit_code: i32, message: &str) -> PodStatus {

@@ -114,6 +114,23 @@ pub(super) fn ended(
     }
 }
 
+/// The first container has ended as `ended` says, and those beside it run on: the Pod runs.
+pub(super) fn outlived(ended: PodStatus, started: Timestamp) -> PodStatus {
+    let mut statuses = ended.container_statuses.unwrap_or_default();
+    for sidecar in statuses.iter_mut().skip(1) {
+        let running = ContainerStateRunning { started_at: Some(Time(started)) };
+        sidecar.state =
+            Some(ContainerState { running: Some(running), ..ContainerState::default() });
+        (sidecar.ready, sidecar.started) = (true, Some(true));
+    }
+    PodStatus {
+        phase: Some("Running".to_owned()),
+        conditions: Some(conditions(true, false, Some("ContainersNotReady"))),
+        container_statuses: Some(statuses),
+        ..ended
+    }
+}
+
 /// Longer on the node than `activeDeadlineSeconds` allows. `status` is what there was of the containers.
 pub(super) fn deadline_exceeded(status: PodStatus) -> PodStatus {
     PodStatus {

@@ -171,6 +171,43 @@ async fn a_deadline_ends_a_running_pod() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_pod_past_its_deadline_is_failed_while_its_container_still_ends() -> Result<()> {
+    let bench = Bench::new().await?;
+    let slow = Script::ending(End::Never).on_sigterm(Duration::from_secs(2), 1, "cut off");
+    let kubelet = bench.kubelet(slow);
+    bench.create(json!({ "activeDeadlineSeconds": 1 })).await?;
+    let pod = bench.until("the deadline", |pod| phase(pod) == "Failed").await?;
+    assert!(state(&pod).running.is_some(), "{:?}", pod.status);
+    let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
+    assert_eq!(reason, Some("DeadlineExceeded"));
+    assert_eq!(kubelet.starts()[0].ended_at, None);
+    let pod = bench.until("the end", |pod| state(pod).terminated.is_some()).await?;
+    let end = state(&pod).terminated.context("no terminated state")?;
+    assert_eq!((end.exit_code, end.message.as_deref()), (1, Some("cut off")));
+    assert_eq!(phase(&pod), "Failed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sidecar_keeps_a_pod_running() -> Result<()> {
+    let bench = Bench::new().await?;
+    let kubelet = bench.kubelet(Script::success("flashed").sidecars_run_on());
+    let container = |name: &str| json!({ "name": name, "image": "i" });
+    bench.create(json!({ "containers": [container("flash"), container("proxy")] })).await?;
+    let pod = bench.until("the end", |pod| state(pod).terminated.is_some()).await?;
+    assert_eq!(phase(&pod), "Running");
+    let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+    let proxy = statuses.iter().find(|status| status.name == "proxy").context("no sidecar")?;
+    assert!(proxy.state.as_ref().is_some_and(|state| state.running.is_some()));
+    assert!(kubelet.starts()[0].ended_at.is_some(), "the first container has ended");
+    bench.pods.delete("flash", &Default::default()).await?;
+    eventually("the Pod to go", LIMIT, || async {
+        Ok(bench.pods.get_opt("flash").await?.is_none().then_some(()))
+    })
+    .await
+}
+
+#[tokio::test]
 async fn nothing_starts_while_held() -> Result<()> {
     let bench = Bench::new().await?;
     let kubelet = bench.kubelet(Script::default());
