@@ -189,17 +189,21 @@ impl<'a> Round<'a> {
 
     /// The API server did not take an object: again later, and in the end not at all. This is no attempt.
     pub(crate) fn refused(&mut self, index: usize, record: &Record, refusal: &Refusal) {
+        let reason = if refusal.conflict { Reason::NameConflict } else { Reason::CreateRefused };
         if let Some(at) = self.gives_up_at(refusal) {
             if self.now >= at {
-                let reason =
-                    if refusal.conflict { Reason::NameConflict } else { Reason::CreateRefused };
                 return self.end(index, record, None, End::failed(reason, refusal.message.clone()));
             }
             self.plan.look_again_at(at);
         }
         if self.now < refusal.retry_at {
             self.plan.look_again_at(refusal.retry_at);
-            return self.waits(record, State::BackOff, &refusal.message, Some(refusal.since));
+            // The server's no has a name; that it cannot be reached has none.
+            let words = match refusal.definite {
+                true => format!("{reason}: {}", refusal.message),
+                false => refusal.message.clone(),
+            };
+            return self.waits(record, State::BackOff, &words, Some(refusal.since));
         }
         self.start(index, record);
     }

@@ -13,6 +13,7 @@ mod namespaces;
 mod objects;
 mod outages;
 mod process;
+mod refusals;
 mod rollout;
 mod sample;
 mod services;
