@@ -29,7 +29,8 @@ async fn a_job_deleted_in_the_foreground_goes_after_everything_it_made() -> Resu
     // A Pod that is ended gracefully is removed by its kubelet; one deleted with grace 0 never gets that far.
     eventually("both Pods to be removed by the kubelet", PATIENCE, async || {
         let writes = site.cluster.writes(&site.namespace)?;
-        let removed = writes.iter().filter(|w| w.user == "kubelet" && w.verb == "delete");
+        let by_kubelet = writes.iter().filter(|w| w.user == "kubelet" && w.code == 200);
+        let removed = by_kubelet.filter(|w| w.verb == "delete");
         Ok((removed.count() == 2).then_some(()))
     })
     .await?;
