@@ -21,8 +21,8 @@ const OVERDUE: SignedDuration = SignedDuration::from_secs(60);
 const NODE_LOST_AFTER: SignedDuration = SignedDuration::from_secs(300);
 
 impl Round<'_> {
-    /// A device whose attempt is under way.
-    pub(crate) fn attempt(&mut self, index: usize, record: &Record) {
+    /// A device whose attempt is under way. Taken out of the job, it is left alone unless its Pod was sent.
+    pub(crate) fn attempt(&mut self, index: usize, record: &Record, dropped: bool) {
         if !self.view.settled {
             // Begun by another process. Withdraw the permit; then a fresh list shows whether it has started.
             if record.permit {
@@ -51,7 +51,7 @@ impl Round<'_> {
                 }
             }
             (Some(pod), _) => self.watch_over(index, record, pod),
-            (None, _) if !record.permit => self.withdraw(index, record),
+            (None, _) if !record.permit || dropped => self.withdraw(index, record),
             (None, Some(refusal)) => self.refused(index, record, refusal),
             (None, None) => self.start(index, record),
         }

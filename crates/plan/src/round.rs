@@ -132,13 +132,14 @@ impl<'a> Round<'a> {
     /// Looks at one device.
     pub fn step(&mut self, index: usize, record: &Record, dropped: bool) {
         let current = record.revision == self.ledger.header.revision;
-        if dropped && !record.open && !(current && record.outcome.is_some()) {
+        let began = record.outcome.is_some() || record.tries > 0;
+        if dropped && !record.open && !(current && began) {
             // Taken out: nothing more is done for it.
             return;
         }
         self.summary.counts.total += 1;
         if record.open {
-            return self.attempt(index, record);
+            return self.attempt(index, record, dropped);
         }
         if !current {
             let revision = &self.ledger.header.revision;
@@ -160,6 +161,12 @@ impl<'a> Round<'a> {
                     self.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
                 }
                 self.summary.count_final(record, outcome);
+            }
+            None if dropped => {
+                // Taken out between two attempts: how the last one failed is its result.
+                let (outcome, retry_at) = (Some(Outcome::Failed), None);
+                self.waits(record, State::Recording, "writing down its result", record.ended);
+                self.change.records.insert(index, Record { outcome, retry_at, ..record.clone() });
             }
             None if !self.view.settled => self.waits(record, State::Pending, SETTLING, None),
             None if index >= self.bound && record.tries == 0 => {

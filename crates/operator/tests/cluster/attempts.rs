@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::site::{PATIENCE, Site, uids};
 
@@ -152,7 +153,7 @@ async fn a_deadline_that_only_a_sidecar_met_does_not_undo_a_success() -> Result<
         "podTemplate": { "spec": { "containers": [sidecar] } },
     });
     site.flash_with("meshed", meshed).await?;
-    site.kubelet.started(1).await;
+    timeout(PATIENCE, site.kubelet.started(1)).await?;
     drop(first);
     site.failed_pod().await?;
     let _second = site.operator_with(&flags, None).await?;

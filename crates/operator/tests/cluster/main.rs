@@ -7,6 +7,7 @@ mod crash;
 mod crds;
 mod deletion;
 mod devices;
+mod edits;
 mod lease;
 mod leftovers;
 mod namespaces;

@@ -1,0 +1,84 @@
+//! Who has a place and who has lost it: devices taken out of a job, and devices ahead of their turn.
+
+use flashjob_api::Phase;
+use serde_json::{Value, json};
+
+use crate::world::World;
+use crate::{at_work, phase};
+
+fn one_at_a_time() -> Value {
+    json!({ "rollout": { "maxParallel": 1 } })
+}
+
+fn services(world: &World) -> usize {
+    world.children.values().filter(|c| c.service.here().is_some()).count()
+}
+
+#[test]
+fn a_device_taken_out_before_its_pod_was_sent_is_dropped() {
+    let mut world = World::new(&["a", "b", "c"], one_at_a_time());
+    world.settle();
+    assert!(world.record("b").open, "its permit waits for a free slot");
+    world.edit(&["a", "c"], one_at_a_time());
+    world.settle();
+    for device in ["a", "c"] {
+        assert_eq!(at_work(&world), [device]);
+        world.ends(device, 0, "");
+        world.settle();
+    }
+    let done = world.settle();
+    assert_eq!(phase(&done), Phase::Completed);
+    assert_eq!(done.status.unwrap().done.as_deref(), Some("2/2"));
+    assert_eq!(services(&world), 0);
+}
+
+#[test]
+fn a_device_taken_out_between_two_attempts_stays_on_record_as_failed() {
+    for taken_out_while_it_runs in [true, false] {
+        let mut world = World::new(&["a", "b"], json!({}));
+        world.settle();
+        world.ends("a", 0, "");
+        world.runs("b");
+        world.settle();
+        if taken_out_while_it_runs {
+            world.edit(&["a"], json!({}));
+            world.settle();
+        }
+        world.ends("b", 1, "no such partition");
+        world.settle();
+        world.edit(&["a"], json!({}));
+        let ended = world.settle();
+        assert_eq!(phase(&ended), Phase::Failed);
+        let status = ended.status.unwrap();
+        assert_eq!(status.done.as_deref(), Some("1/2"));
+        let failure = &status.failures[0];
+        assert_eq!((failure.attempts, failure.message.as_str()), (1, "no such partition"));
+        world.after(3600);
+        world.settle();
+        assert_eq!(at_work(&world), Vec::<String>::new(), "and is not tried again");
+    }
+}
+
+#[test]
+fn as_many_as_may_be_flashed_at_once_have_a_service_ahead_of_their_turn() {
+    let rollout = json!({ "rollout": { "maxParallel": 2 } });
+    let devices = ["a", "b", "c", "d", "e", "f", "g"];
+    let mut world = World::new(&devices, rollout);
+    world.settle();
+    assert_eq!((at_work(&world).len(), services(&world)), (2, 4));
+    world.ends("a", 0, "");
+    world.settle();
+    assert_eq!((at_work(&world).len(), services(&world)), (2, 4));
+}
+
+#[test]
+fn a_device_that_waits_for_its_next_attempt_takes_nobodys_place() {
+    let mut world = World::new(&["a", "b", "c", "d"], one_at_a_time());
+    world.settle();
+    for device in ["a", "b", "c"] {
+        assert_eq!(at_work(&world), [device]);
+        world.ends(device, 1, "");
+        world.settle();
+    }
+    assert_eq!(at_work(&world), ["d"], "no pause has passed");
+}
