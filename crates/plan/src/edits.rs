@@ -17,8 +17,6 @@ pub struct Edits {
     /// Devices taken out (true) or taken in again (false), by their place.
     pub dropped: HashMap<usize, bool>,
     added: Vec<Record>,
-    /// Second names of devices whose first name is taken out: from now on they stand for the device.
-    revived: Vec<usize>,
     header: Option<Header>,
 }
 
@@ -40,15 +38,6 @@ impl Edits {
         };
         let changed = records.iter().enumerate().filter(|(_, r)| leaves(r) != r.dropped);
         let dropped: HashMap<usize, bool> = changed.map(|(index, r)| (index, leaves(r))).collect();
-        let stands = |r: &&Record| {
-            let done = r.open || (r.outcome.is_some() && r.revision == spec.revision);
-            !r.twin && (done || !leaves(r))
-        };
-        let stand: HashSet<_> = records.iter().filter(stands).filter_map(place).collect();
-        let lonely =
-            |r: &Record| r.twin && !leaves(r) && !place(r).is_some_and(|p| stand.contains(&p));
-        let revived: Vec<usize> =
-            records.iter().enumerate().filter(|(_, r)| lonely(r)).map(|(index, _)| index).collect();
         // New devices go to the end, one shard at a time, so that records are acknowledged in order.
         let room = SHARD_SIZE - records.len() % SHARD_SIZE;
         let new = spec.devices.iter().filter(|device| !known.contains(device.as_str()));
@@ -63,10 +52,10 @@ impl Edits {
             added.truncate(room);
         }
         // The header says that all of this is written down, so it comes last, or with it.
-        let whole = ledger.shards() == 1 || (dropped.is_empty() && revived.is_empty());
+        let whole = ledger.shards() == 1 || dropped.is_empty();
         let header =
             (added.is_empty() && whole).then(|| next_header(ledger, spec, job.generation, now));
-        Edits { dropped, added, revived, header }
+        Edits { dropped, added, header }
     }
 
     /// Adds the edits to what the devices' own steps have changed.
@@ -76,10 +65,6 @@ impl Edits {
             let record = change.records.entry(index).or_insert_with(|| record.clone());
             record.dropped = dropped;
             record.turn = now;
-        }
-        for index in self.revived {
-            let Some(record) = ledger.records.get(index) else { continue };
-            change.records.insert(index, record.as_its_own(now));
         }
         let next = ledger.records.len();
         change.records.extend(self.added.into_iter().enumerate().map(|(n, r)| (next + n, r)));
@@ -96,11 +81,6 @@ impl Edits {
         }
         change.header = Some(header);
     }
-}
-
-/// What two names of one device have in common.
-fn place(record: &Record) -> Option<(&str, &str)> {
-    record.pinned.as_ref().map(|p| (p.namespace.as_str(), p.endpoint.as_str()))
 }
 
 /// The devices the selector chooses beside those that are in the job already. Two Instances of one namespace with one

@@ -31,6 +31,7 @@ mod service;
 pub mod spec;
 mod status;
 mod template;
+mod twins;
 
 pub use decide::decide;
 pub use facts::{Job, LedgerState, Settings, View};

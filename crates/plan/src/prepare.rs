@@ -52,7 +52,8 @@ impl<'a> Round<'a> {
         let found = pin(spec, instance);
         let Some(pinned) = record.pinned.as_ref().filter(|pinned| **pinned == found) else {
             if let Some(twin) = self.twin(index, &found) {
-                let left_out = record.as_twin_of(&twin, self.now);
+                let found = Record { pinned: Some(found), ..record.clone() };
+                let left_out = found.as_twin_of(&twin, self.now);
                 self.waits(record, State::Pending, "found; writing that down", None);
                 self.change.records.insert(index, left_out);
                 return;

@@ -1,9 +1,9 @@
 //! One pass over the devices of a job.
 //!
-//! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until it has a permit) and
-//! in `flashing` (from there to its end); here is what they share: the slots and boards already given away, the change of
-//! the ledger, and where each device stands. Every wait has a deadline, and every device that is not final is counted
-//! with what it waits for.
+//! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until it has a permit), in
+//! `flashing` (from there to its end) and in `twins` (for a second name of one board); what is not needed any more, in
+//! `clean_up`. Here is what they share: the slots and boards already given away, the change of the ledger, and where each
+//! device stands. Every wait has a deadline, and every device that is not final is counted with what it waits for.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::access::NODE_PORT;
 use crate::end::{self, End};
 use crate::facts::{Children, LedgerState, Pod, Slot, View};
-use crate::ledger::{self, Change, Ledger, Outcome, Pinned, Record};
+use crate::ledger::{self, Change, Ledger, Outcome, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
 use crate::rollout::{self, Turn};
 use crate::spec::Spec;
@@ -55,7 +55,7 @@ pub struct Round<'a> {
     bound: usize,
     pub(crate) ledger: &'a Ledger,
     claims: Vec<String>,
-    summary: Summary,
+    pub(crate) summary: Summary,
 }
 
 /// Where a device is that has no result yet.
@@ -149,6 +149,7 @@ impl<'a> Round<'a> {
             return self.waits(record, State::Pending, "not its turn yet", None);
         }
         match record.outcome {
+            Some(_) if !dropped && record.twin => self.stand_in(index, record),
             Some(Outcome::Failed) if !dropped && self.asked_again(record) => {
                 let mut renewed = record.renewed(&self.view.job.uid, &record.revision, self.now);
                 renewed.nonce = self.spec.and_then(|spec| spec.nonce.clone());
@@ -197,19 +198,6 @@ impl<'a> Round<'a> {
     /// When the device's turn came: with its batch, or with its next attempt.
     pub(crate) fn turn_of(&self, record: &Record) -> Timestamp {
         record.turn.max(self.ledger.header.released_at)
-    }
-
-    /// Another entry of this job that is the same device, as written: two Instances of one namespace with one address are
-    /// one. What this very round has found counts, too.
-    pub(crate) fn twin(&self, index: usize, pinned: &Pinned) -> Option<String> {
-        let known = self.ledger.records.iter().enumerate();
-        let found = self.change.records.iter().map(|(place, record)| (*place, record));
-        let mut others = known.chain(found).filter(|(other, r)| *other != index && !r.dropped);
-        let same = |other: &Pinned| {
-            other.namespace == pinned.namespace && other.endpoint == pinned.endpoint
-        };
-        let twin = others.find(|(_, r)| r.pinned.as_ref().is_some_and(same));
-        twin.map(|(_, record)| record.device.clone())
     }
 
     /// A newer job that has flashed the board since this job's firmware was set.

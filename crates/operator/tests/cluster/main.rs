@@ -10,6 +10,7 @@ mod devices;
 mod edits;
 mod lease;
 mod leftovers;
+mod locks;
 mod namespaces;
 mod objects;
 mod outages;

@@ -125,11 +125,6 @@ impl Record {
         }
     }
 
-    /// The same entry, from now on as a device of its own.
-    pub fn as_its_own(&self, now: Timestamp) -> Record {
-        Record { twin: false, outcome: None, message: None, ended: None, turn: now, ..self.clone() }
-    }
-
     /// The same device with another firmware: nothing done yet, but attempt numbers go on, so that going back to an
     /// earlier firmware meets no old permit.
     pub fn renewed(&self, job_uid: &str, revision: &str, now: Timestamp) -> Record {

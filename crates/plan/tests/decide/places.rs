@@ -1,6 +1,8 @@
 //! Who has a place and who has lost it: devices taken out of a job, and devices ahead of their turn.
 
 use flashjob_api::Phase;
+use flashjob_plan::Plan;
+use flashjob_plan::instances::Instance;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -81,4 +83,63 @@ fn a_device_that_waits_for_its_next_attempt_takes_nobodys_place() {
         world.settle();
     }
     assert_eq!(at_work(&world), ["d"], "no pause has passed");
+}
+
+/// A world where one board has two Instances.
+fn one_board_twice() -> World {
+    let mut world = World::new(&["a", "b"], json!({}));
+    let a = world.instances.get("ns", "a").unwrap().clone();
+    let b = Instance { name: "b".into(), uid: "uid-b".into(), ..a };
+    world.instances.insert(b);
+    world
+}
+
+fn completed(plan: &Plan) -> Vec<String> {
+    plan.status.as_ref().unwrap().completed_uuids.clone()
+}
+
+#[test]
+fn a_second_name_for_a_board_is_done_when_the_first_is() {
+    let mut world = one_board_twice();
+    let working = world.settle();
+    assert_eq!((at_work(&world), completed(&working)), (vec!["a".to_owned()], vec![]));
+    world.ends("a", 0, "");
+    assert_eq!(completed(&world.settle()), ["a", "b"]);
+
+    let mut world = one_board_twice();
+    for _ in 0..3 {
+        world.settle();
+        world.ends("a", 1, "");
+        world.settle();
+        world.after(600);
+    }
+    let failed = world.settle();
+    assert_eq!((phase(&failed), completed(&failed)), (Phase::Failed, vec![]));
+}
+
+#[test]
+fn a_second_name_for_a_board_takes_the_place_of_the_first_when_that_is_taken_out() {
+    // Before it was flashed.
+    let mut world = one_board_twice();
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    world.edit(&["b"], json!({}));
+    world.settle();
+    assert_eq!(at_work(&world), ["b"]);
+    world.ends("b", 0, "");
+    world.settle();
+    assert_eq!(completed(&world.settle()), ["b"]);
+
+    // After it was flashed: not again, but with the next firmware.
+    let mut world = one_board_twice();
+    world.settle();
+    world.ends("a", 0, "");
+    world.settle();
+    world.edit(&["b"], json!({}));
+    world.settle();
+    assert_eq!(at_work(&world), Vec::<String>::new());
+    world.edit(&["b"], json!({ "firmware": "f:2" }));
+    world.settle();
+    assert_eq!(at_work(&world), ["b"]);
 }

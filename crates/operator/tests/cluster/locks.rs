@@ -1,0 +1,183 @@
+//! One board, several names for it: Instances that are the same device, and jobs that want it at the same time.
+
+use anyhow::Result;
+use flashjob_api::Phase;
+use flashjob_api::instance::Instance;
+use flashjob_sim::{Akri, Cluster, Script, Started};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::site::{INSTALL, Operator, Site, uids};
+
+impl Site {
+    /// One board that two Configurations have found.
+    async fn found_twice(&self) -> Result<[Instance; 2]> {
+        let other =
+            self.akri.discover_named("mdns-disc-1", "192.0.2.11", "esp32", "thermo", "0.1.0");
+        Ok([self.board("192.0.2.11").await?, other.await?])
+    }
+
+    /// Waits until a job waits for another one, and says what it is told.
+    async fn blocked(&self, name: &str) -> Result<String> {
+        let what = format!("{name} to wait");
+        let blocked =
+            self.status(name, &what, |s| s.counts.is_some_and(|c| c.blocked == 1)).await?;
+        Ok(blocked.in_flight[0].message.clone().unwrap_or_default())
+    }
+
+    async fn ledger_says(&self, words: &str) -> Result<bool> {
+        Ok(serde_json::to_string(&self.ledgers().await?)?.contains(words))
+    }
+}
+
+/// Fails if any two of these were at work at the same time.
+fn one_after_the_other(mut starts: Vec<Started>) {
+    starts.sort_by_key(|start| start.at);
+    for pair in starts.windows(2) {
+        assert!(pair[0].ended_at.is_some_and(|ended| ended <= pair[1].at), "{pair:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_instances_with_one_address_are_one_device_of_a_job() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let twins = site.found_twice().await?;
+    let _operator = site.operator().await?;
+    site.flash("both", &twins).await?;
+    let done = site.phase("both", Phase::Completed).await?;
+    let counts = done.counts.unwrap_or_default();
+    assert_eq!((counts.total, counts.succeeded, counts.skipped), (2, 1, 1));
+    assert_eq!(done.completed_uuids, uids(&twins));
+    assert!(site.ledger_says("the same device as").await?);
+    site.cleaned_up().await?;
+    assert_eq!(site.flashed(), ["192.0.2.11"]);
+    Ok(())
+}
+
+/// The second is found while the first is flashed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_instance_of_a_device_that_comes_later_is_not_flashed() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let board = site.board("192.0.2.11").await?;
+    let _operator = site.operator().await?;
+    site.kubelet.hold();
+    let later = format!("{}/mdns-disc-1", site.namespace);
+    site.flash_with("both", json!({ "uuid": [board.uid(), Some(later)] })).await?;
+    let offline = site.status("both", "one at work and one missed", |s| {
+        s.counts.is_some_and(|c| (c.flashing, c.offline) == (1, 1))
+    });
+    offline.await?;
+    site.found_twice().await?;
+    let left_out = site
+        .status("both", "the second to be left out", |s| s.counts.is_some_and(|c| c.skipped == 1));
+    assert_eq!(left_out.await?.completed_uuids, [] as [String; 0], "nothing is flashed yet");
+    site.kubelet.release();
+    site.phase("both", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11"]);
+    Ok(())
+}
+
+/// Of two names for one board the first is taken out: the other one stands for it from now on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_is_flashed_also_when_its_first_name_is_taken_out() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let twins = site.found_twice().await?;
+    let _operator = site.operator().await?;
+    site.flash_with("both", json!({ "uuid": uids(&twins), "suspend": true })).await?;
+    site.phase("both", Phase::Suspended).await?;
+    site.edit("both", json!({ "uuid": uids(&twins[1..]), "suspend": false })).await?;
+    let done = site.phase("both", Phase::Completed).await?;
+    assert_eq!(done.done.as_deref(), Some("1/1"));
+    assert_eq!(site.flashed(), ["192.0.2.11"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_jobs_with_two_names_for_one_board_take_turns() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let [one, other] = site.found_twice().await?;
+    let _operator = site.operator().await?;
+    site.kubelet.hold();
+    site.flash("first", &[one]).await?;
+    let made = site.status("first", "its Pod", |s| s.counts.is_some_and(|c| c.flashing == 1));
+    made.await?;
+    site.flash("second", &[other]).await?;
+    let words = site.blocked("second").await?;
+    assert!(words.contains("/first comes first"), "{words}");
+    site.kubelet.release();
+    for job in ["first", "second"] {
+        site.phase(job, Phase::Completed).await?;
+    }
+    assert_eq!(site.flashed().len(), 2);
+    one_after_the_other(site.kubelet.starts());
+    Ok(())
+}
+
+/// One job by uid, one by name from another namespace, and one by that namespace's own Instance at the same address.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_two_namespaces_take_turns_however_they_name_the_board() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    cluster.apply_yaml(INSTALL).await?;
+    Akri::install_crd(&cluster).await?;
+    for namespace in ["east", "west"] {
+        cluster.make_namespace(namespace).await?;
+    }
+    let east = Site::at(&cluster, "east", |_| Script::default())?;
+    let west = Site::at(&cluster, "west", |_| Script::default())?;
+    let board = east.board("192.0.2.11").await?;
+    let other =
+        west.akri.discover_named("mdns-1", "192.0.2.11", "esp32", "thermo", "0.1.0").await?;
+    let _operator = Operator::start(&cluster, &[], None).await?;
+    east.kubelet.hold();
+    east.flash("first", std::slice::from_ref(&board)).await?;
+    let made = east.status("first", "its Pod", |s| s.counts.is_some_and(|c| c.flashing == 1));
+    made.await?;
+    west.flash_with("second", json!({ "uuid": [board.name_any()] })).await?;
+    west.flash("third", &[other]).await?;
+    for job in ["second", "third"] {
+        let words = west.blocked(job).await?;
+        assert!(words.contains("east/first"), "{words}");
+    }
+    assert_eq!(west.kubelet.starts().len(), 0);
+    east.kubelet.release();
+    east.phase("first", Phase::Completed).await?;
+    for job in ["second", "third"] {
+        west.phase(job, Phase::Completed).await?;
+    }
+    let starts = [east.kubelet.starts(), west.kubelet.starts()].concat();
+    assert_eq!(starts.len(), 3);
+    one_after_the_other(starts);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_job_is_superseded_by_a_newer_one_and_not_by_its_own_next_firmware() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let board = site.board("192.0.2.11").await?;
+    let _operator = site.operator().await?;
+    // Created in the same second, the name decides which is older.
+    site.flash_with("a-older", json!({ "uuid": [board.uid()], "suspend": true })).await?;
+    site.phase("a-older", Phase::Suspended).await?;
+    let newer = json!({ "uuid": [board.name_any()], "version": "0.3.0" });
+    site.flash_with("b-newer", newer).await?;
+    site.phase("b-newer", Phase::Completed).await?;
+    site.edit("a-older", json!({ "suspend": false })).await?;
+    let skipped = site.phase("a-older", Phase::Completed).await?;
+    assert_eq!(
+        (skipped.done.as_deref(), skipped.counts.map(|c| c.skipped)),
+        (Some("0/1"), Some(1))
+    );
+    assert!(site.ledger_says("Superseded").await?);
+    assert!(site.ledger_says(&format!("{}/b-newer has flashed", site.namespace)).await?);
+    assert_eq!(site.flashed().len(), 1, "no downgrade");
+
+    site.edit("a-older", json!({ "version": "0.4.0" })).await?;
+    let done = site.status("a-older", "its own next firmware", |s| {
+        s.phase == Some(Phase::Completed) && s.done.as_deref() == Some("1/1")
+    });
+    done.await?;
+    let versions: Vec<String> =
+        site.kubelet.starts().into_iter().map(|s| s.env["VERSION"].clone()).collect();
+    assert_eq!(versions, ["0.3.0", "0.4.0"]);
+    Ok(())
+}
