@@ -51,7 +51,10 @@ impl Round<'_> {
                 }
             }
             (Some(pod), _) => self.watch_over(index, record, pod),
-            (None, _) if !record.permit || dropped => self.withdraw(index, record),
+            // Edited before its Pod was made: that holds for this attempt, too.
+            (None, _) if !record.permit || dropped || self.is_outdated(record) => {
+                self.withdraw(index, record);
+            }
             (None, Some(refusal)) => self.refused(index, record, refusal),
             (None, None) => self.start(index, record),
         }
@@ -107,8 +110,8 @@ impl Round<'_> {
 
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
     pub(crate) fn start(&mut self, index: usize, record: &Record) {
-        let Some(spec) = self.active().filter(|spec| spec.revision == record.revision) else {
-            // Held, or for other firmware by now, with nothing sent yet: give the permit back, and with it the address.
+        let Some(spec) = self.active() else {
+            // Held with nothing sent yet: give the permit back, and with it the address.
             return self.withdraw(index, record);
         };
         if record.tries == 0 && !self.room {
@@ -135,6 +138,11 @@ impl Round<'_> {
         let (target, attempt) = (record.target.clone(), record.attempt);
         self.plan.creates.push(NewObject::Pod { target, attempt, object });
         self.waits(record, State::Starting, "the flash Pod is being made", None);
+    }
+
+    /// Whether the job is about another firmware by now.
+    fn is_outdated(&self, record: &Record) -> bool {
+        self.spec.is_some_and(|spec| spec.revision != record.revision)
     }
 
     /// The attempt never reached the board: close it, count nothing. Its number is used up.
