@@ -4,6 +4,7 @@
 
 mod addresses;
 mod edits;
+mod original;
 mod permits;
 mod places;
 mod properties;
