@@ -13,7 +13,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use self::table::{Row, allowed, flash, refused, spec, volume};
+use self::table::{Refused, Row, allowed, flash, refused, spec, volume};
 use crate::site::{PATIENCE, Site, uids};
 
 impl Site {
@@ -37,10 +37,10 @@ impl Site {
     }
 
     /// A job for each template that is refused.
-    async fn refuse_all(&self, rows: &[(Value, String)]) -> Result<()> {
+    async fn refuse_all(&self, rows: &[Refused]) -> Result<()> {
         let board = self.board("192.0.2.254").await?;
         for (n, (template, _)) in rows.iter().enumerate() {
-            let more = json!({ "uuid": uids(&[board.clone()]), "podTemplate": template });
+            let more = json!({ "uuid": [board.uid()], "podTemplate": template });
             self.flash_with(&format!("refused-{n}"), more).await?;
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Site {
     }
 
     /// Waits until each of them is invalid, and its message begins with the path.
-    async fn all_are_invalid(&self, rows: &[(Value, String)]) -> Result<()> {
+    async fn all_are_invalid(&self, rows: &[Refused]) -> Result<()> {
         for (n, (template, path)) in rows.iter().enumerate() {
             let name = format!("refused-{n}");
             let verdict = self.status(&name, "a verdict", |s| s.phase.is_some()).await?;

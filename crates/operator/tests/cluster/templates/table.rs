@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 /// A template, a place in the Pod, and what is there; of a list, what one entry has.
 pub type Row = (Value, &'static str, Value);
 
+/// A template, and the path its refusal begins with.
+pub type Refused = (Value, String);
+
 pub fn metadata(metadata: Value) -> Value {
     json!({ "metadata": metadata })
 }
@@ -129,8 +132,8 @@ pub fn allowed(class: &str) -> Vec<Row> {
     rows
 }
 
-/// What is refused, with the path its message begins with. The first list is a matter of trust, the second is not.
-pub fn refused() -> (Vec<(Value, String)>, Vec<(Value, String)>) {
+/// What is refused. The first list is a matter of trust, the second is not.
+pub fn refused() -> (Vec<Refused>, Vec<Refused>) {
     let group = "application.flashjob.nbfc.io";
     let apparmor = "container.apparmor.security.beta.kubernetes.io/flash-container";
     let mut too_much = vec![
