@@ -1,101 +1,136 @@
-//! Edits that come at an awkward moment.
+//! What a person does to a job under way: hold it, change it, delete it.
 
+use flashjob_api::Phase;
 use flashjob_plan::ledger::Outcome;
-use flashjob_plan::{LedgerPlan, NewObject, Plan};
+use flashjob_plan::{Kind, Plan};
 use serde_json::json;
 
 use crate::world::World;
-
-fn firmware_of_new_pods(plan: &Plan) -> Vec<String> {
-    let pod = |object: &NewObject| match object {
-        NewObject::Pod { object, .. } => Some(object.spec.clone()?.containers[0].env.clone()?),
-        NewObject::Service { .. } => None,
-    };
-    let firmware = |env: Vec<k8s_openapi::api::core::v1::EnvVar>| {
-        env.into_iter().find(|e| e.name == "FIRMWARE").and_then(|e| e.value)
-    };
-    plan.creates.iter().filter_map(pod).filter_map(firmware).collect()
-}
-
-/// Whenever the firmware is edited, the board gets the old one at most once, the new one once, and never under the
-/// name of the old.
-#[test]
-fn firmware_edited_at_any_moment_is_flashed_once() {
-    for moment in 0..8 {
-        let mut world = World::new(&["a"], json!({}));
-        let mut flashed = Vec::new();
-        for look in 0..30 {
-            if look == moment {
-                world.edit(&["a"], json!({ "firmware": "f:2", "version": "2" }));
-            }
-            let plan = world.step();
-            let new = firmware_of_new_pods(&plan);
-            if !new.is_empty() {
-                let written = world.record("a").revision.clone();
-                assert_eq!(written, flashjob_plan::names::revision(&new[0], &new[0][2..]));
-                flashed.extend(new);
-                world.ends("a", 0, "");
-            }
-        }
-        let new = flashed.iter().filter(|f| *f == "f:2").count();
-        let old = flashed.iter().filter(|f| *f == "f:1").count();
-        assert!(new == 1 && old <= 1, "edited before look {moment}: {flashed:?}");
-    }
-}
+use crate::{phase, reason, state};
 
 #[test]
-fn a_job_born_suspended_starts_its_clocks_when_it_is_released() {
-    let offline = json!({ "offlineSeconds": 60 });
-    let mut world = World::new(&["a"], json!({ "suspend": true, "timeouts": offline }));
+fn a_suspended_job_starts_nothing_and_what_flashes_finishes() {
+    let mut world = World::new(&["a", "b"], json!({ "rollout": { "maxParallel": 1 } }));
     world.settle();
-    world.instances.remove("ns", "a");
-    world.after(1000);
-    world.edit(&["a"], json!({ "timeouts": offline }));
+    world.runs("a");
+    world.edit(&["a", "b"], json!({ "rollout": { "maxParallel": 1 }, "suspend": true }));
+    assert_eq!(phase(&world.settle()), Phase::Suspended);
+    world.ends("a", 0, "");
+    world.after(3600);
+    let held = world.settle();
+    assert_eq!(phase(&held), Phase::Suspended);
+    assert_eq!(world.record("a").outcome, Some(Outcome::Succeeded));
+    assert_eq!(world.record("b").outcome, None, "clocks stand still");
+    world.edit(&["a", "b"], json!({}));
     world.settle();
-    assert_eq!(world.record("a").outcome, None, "it has been its turn for no time at all");
-    world.after(61);
-    world.settle();
-    assert_eq!(world.record("a").outcome, Some(Outcome::Failed));
+    world.ends("b", 0, "");
+    assert_eq!(phase(&world.settle()), Phase::Completed);
 }
 
 #[test]
-fn the_first_batch_comes_with_the_ledger() {
-    let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "batchSize": 2 } }));
-    let LedgerPlan::Create(ledger) = world.step().ledger else { panic!("no ledger") };
-    assert_eq!((ledger.header.batch, ledger.header.released), (1, 2));
-}
-
-#[test]
-fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
+fn clocks_stand_still_while_a_job_is_held() {
     let mut world = World::new(&["a"], json!({}));
-    world.introduce("newer", "newer", 1);
-    for _ in 0..2 {
-        world.step();
-        assert_eq!(world.boards.in_the_way("newer", "at-a").as_deref(), Some("ns/job"));
-        assert!(world.boards.is_shared("newer", "at-a"));
-    }
+    world.instances.remove("ns", "a");
+    world.settle();
+    world.after(200);
+    world.edit(&["a"], json!({ "suspend": true }));
+    world.settle();
+    world.after(3600);
+    world.edit(&["a"], json!({}));
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.after(99);
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.after(1);
+    assert_eq!(reason(&world.settle()), "DeviceNotFound");
 }
 
 #[test]
-fn of_two_names_for_one_board_the_other_is_flashed_when_the_first_is_taken_out() {
-    let mut world = World::new(&["a", "uid-a"], json!({ "suspend": true }));
+fn an_invalid_edit_starts_nothing_and_loses_nothing() {
+    let mut world = World::new(&["a"], json!({}));
     world.settle();
-    assert_eq!(world.record("uid-a").outcome, Some(Outcome::Skipped));
-    world.edit(&["uid-a"], json!({}));
-    world.settle();
-    assert!(world.record("uid-a").open && !world.record("a").open);
-}
-
-#[test]
-fn of_two_names_for_one_board_the_other_stays_out_when_the_first_was_flashed() {
-    let mut world = World::new(&["a", "uid-a"], json!({}));
-    world.settle();
+    world.runs("a");
+    world.edit(&["a"], json!({ "firmware": "" }));
+    let stuck = world.settle();
+    assert_eq!(phase(&stuck), Phase::Failed);
+    assert_eq!(stuck.status.unwrap().message.as_deref(), Some("spec.firmware is empty"));
     world.ends("a", 0, "");
     world.settle();
-    world.edit(&["uid-a"], json!({}));
+    assert_eq!(world.record("a").outcome, Some(Outcome::Succeeded), "its result is recorded");
+    world.edit(&["a"], json!({}));
+    assert_eq!(phase(&world.settle()), Phase::Completed);
+}
+
+#[test]
+fn another_firmware_flashes_every_device_again_and_going_back_does_too() {
+    let mut world = World::new(&["a"], json!({}));
+    for (round, firmware) in ["f:1", "f:2", "f:1"].iter().enumerate() {
+        world.edit(&["a"], json!({ "firmware": firmware }));
+        let flashing = world.settle();
+        assert_eq!(phase(&flashing), Phase::InProgress);
+        assert_eq!(world.record("a").attempt as usize, round + 1);
+        world.ends("a", 0, "");
+        assert_eq!(phase(&world.settle()), Phase::Completed);
+    }
+}
+
+#[test]
+fn added_devices_reopen_a_job_and_those_taken_out_before_they_began_are_dropped() {
+    let mut world = World::new(&["a"], json!({}));
     world.settle();
-    assert_eq!(world.record("uid-a").outcome, Some(Outcome::Skipped));
-    world.edit(&["uid-a"], json!({ "firmware": "f:2", "version": "2" }));
+    world.ends("a", 0, "");
+    assert_eq!(phase(&world.settle()), Phase::Completed);
+    world.discover("b");
+    world.edit(&["a", "b", "c"], json!({}));
+    let reopened = world.settle();
+    assert_eq!(phase(&reopened), Phase::InProgress);
+    assert_eq!(state(&reopened, "c"), "Offline");
+    world.edit(&["a", "b"], json!({}));
     world.settle();
-    assert!(world.record("uid-a").open, "other firmware is for the name that is left");
+    world.ends("b", 0, "");
+    let done = world.settle();
+    assert_eq!(phase(&done), Phase::Completed);
+    assert_eq!(done.status.unwrap().done.as_deref(), Some("2/2"));
+}
+
+#[test]
+fn a_device_taken_out_after_it_was_flashed_stays_on_record_and_is_not_flashed_again() {
+    let mut world = World::new(&["a", "b"], json!({}));
+    world.settle();
+    world.ends("a", 0, "");
+    world.runs("b");
+    world.settle();
+    world.edit(&["a"], json!({}));
+    world.settle();
+    assert!(world.record("b").open, "what is under way goes on");
+    world.ends("b", 0, "");
+    let done = world.settle();
+    assert_eq!(done.status.unwrap().done.as_deref(), Some("2/2"), "its result stays");
+    world.edit(&["a"], json!({ "firmware": "f:2" }));
+    world.settle();
+    assert_eq!((world.record("a").attempt, world.record("b").attempt), (2, 1));
+    world.ends("a", 0, "");
+    let done = world.settle();
+    assert_eq!(phase(&done), Phase::Completed);
+    assert_eq!(done.status.unwrap().done.as_deref(), Some("1/1"));
+    // And back in: it is due, for it has not got this firmware.
+    world.edit(&["a", "b"], json!({ "firmware": "f:2" }));
+    world.settle();
+    assert_eq!(world.record("b").attempt, 2);
+}
+
+#[test]
+fn deletion_ends_pods_then_services_then_lets_go() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.runs("a");
+    world.job.deleting = true;
+    let kinds = |plan: &Plan| plan.deletes.iter().map(|d| d.kind).collect::<Vec<_>>();
+    let first = world.step();
+    assert_eq!(first.claims, Some(vec!["at-a".into()]), "its board is not free yet");
+    assert_eq!((kinds(&first), first.release), (vec![Kind::Pod(1)], false));
+    let second = world.step();
+    assert_eq!((kinds(&second), second.release), (vec![Kind::Service], false));
+    let third = world.step();
+    assert!(third.deletes.is_empty() && third.release);
+    assert!(!world.step().release, "once");
 }

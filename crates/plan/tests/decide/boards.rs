@@ -1,0 +1,92 @@
+//! Who may flash a board, and what is locked.
+
+use flashjob_api::Phase;
+use flashjob_plan::ledger::Outcome;
+use serde_json::json;
+
+use crate::world::World;
+use crate::{phase, state};
+
+#[test]
+fn a_board_stays_held_until_its_pod_is_over() {
+    let mut world = World::new(&["a"], json!({ "retry": { "limit": 0 } }));
+    world.settle();
+    world.runs("a");
+    let target = world.record("a").target.clone();
+    world.after(660);
+    world.step();
+    // The result is written; the Pod is still there.
+    let deleting = world.decide();
+    assert_eq!(deleting.claims, Some(vec!["at-a".into()]));
+    world.children.get_mut(&target).unwrap().pods.get_mut(&1).unwrap().gone = true;
+    assert_eq!(world.decide().claims, Some(vec![]));
+}
+
+#[test]
+fn a_board_that_another_job_holds_is_waited_for() {
+    let mut world = World::new(&["a", "b"], json!({}));
+    world.introduce("other", "other", 5);
+    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.know("job-uid", "at-a");
+    let plan = world.settle();
+    assert_eq!(state(&plan, "a"), "Blocked");
+    assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
+    assert_eq!(plan.claims, Some(vec!["at-b".into()]));
+    world.boards.hold("other", vec![]);
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn an_older_job_that_wants_a_board_now_goes_first() {
+    let mut world = World::new(&["a"], json!({}));
+    world.introduce("job-uid", "job", 10);
+    world.introduce("older", "older", 5);
+    world.boards.know("older", "at-a");
+    world.boards.want("older", vec!["at-a".into()]);
+    let plan = world.settle();
+    assert_eq!(state(&plan, "a"), "Blocked");
+    assert_eq!(plan.wants, ["at-a"]);
+    world.boards.want("older", vec![]);
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn what_a_newer_job_has_flashed_since_is_not_undone() {
+    let mut world = World::new(&["a"], json!({ "suspend": true }));
+    world.settle();
+    world.introduce("newer", "newer", 5);
+    world.after(10);
+    world.boards.flashed("newer", "at-a", world.now);
+    world.after(10);
+    world.edit(&["a"], json!({}));
+    let plan = world.settle();
+    assert_eq!(phase(&plan), Phase::Completed);
+    assert_eq!(world.record("a").outcome, Some(Outcome::Skipped));
+    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    // Another firmware is a new wish.
+    world.edit(&["a"], json!({ "firmware": "f:3" }));
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn what_is_locked_is_what_is_flashed() {
+    let address = |world: &World| world.record("a").pinned.clone().unwrap().endpoint;
+    let mut world = World::new(&["a"], json!({ "hostEndpoint": "10.0.0.9" }));
+    let plan = world.settle();
+    assert_eq!((plan.claims, address(&world)), (Some(vec!["10.0.0.9".into()]), "10.0.0.9".into()));
+    // The board comes back at another address, for the next attempt.
+    world.edit(&["a"], json!({ "retry": { "backoffSeconds": 0 } }));
+    world.settle();
+    world.ends("a", 1, "");
+    let plan = world.settle();
+    assert_eq!((plan.claims, address(&world)), (Some(vec!["at-a".into()]), "at-a".into()));
+}
+
+#[test]
+fn a_job_that_lost_its_ledger_still_holds_the_board_its_pod_works_on() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.runs("a");
+    world.ledger = None;
+    assert_eq!(world.step().claims, Some(vec!["at-a".into()]));
+}
