@@ -41,7 +41,8 @@ impl Round<'_> {
             _ if slot.busy => {
                 self.waits(record, State::Starting, "the flash Pod is being made", None)
             }
-            (Some(pod), _) if slot.gone => {
+            // Gone after its end was seen is no loss: that end is what counts.
+            (Some(pod), _) if slot.gone && !pod.over(self.now) => {
                 if record.permit || pod.started() {
                     let message =
                         format!("the flash Pod {} vanished before its end was seen", pod.name);

@@ -81,6 +81,16 @@ fn a_vanished_pod_is_a_counted_attempt() {
 }
 
 #[test]
+fn a_pod_that_vanished_after_its_end_was_seen_is_not_lost() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.ends("a", 0, "");
+    world.pod("a").gone = true;
+    assert_eq!(phase(&world.settle()), Phase::Completed);
+    assert_eq!(world.record("a").attempt, 1, "it is not flashed again");
+}
+
+#[test]
 fn every_wait_has_an_end() {
     // The device.
     let mut world = World::new(&["a"], json!({}));
