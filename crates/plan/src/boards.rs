@@ -127,10 +127,17 @@ impl Boards {
 
     /// The job that this one has to wait for: it holds the board, or wants it and is older.
     pub fn in_the_way(&self, job: &str, endpoint: &str) -> Option<String> {
-        let board = self.boards.get(endpoint)?;
-        let holder = board.held_by.as_ref().filter(|holder| *holder != job);
         let older = |other: &&String| *other != job && self.seniority(other) < self.seniority(job);
-        holder.or_else(|| board.wanted_by.iter().find(older)).map(|other| self.name(other))
+        self.held_by_other(job, endpoint).or_else(|| {
+            let board = self.boards.get(endpoint)?;
+            board.wanted_by.iter().find(older).map(|other| self.name(other))
+        })
+    }
+
+    /// Another job that holds the board.
+    pub fn held_by_other(&self, job: &str, endpoint: &str) -> Option<String> {
+        let holder = self.boards.get(endpoint)?.held_by.as_ref();
+        holder.filter(|holder| *holder != job).map(|other| self.name(other))
     }
 
     /// A newer job that has flashed the board since then.

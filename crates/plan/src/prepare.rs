@@ -67,15 +67,22 @@ impl<'a> Round<'a> {
         let (boards, job) = (self.view.boards, self.view.job.uid.as_str());
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
-        if boards.is_shared(job, &pinned.endpoint) && !mine {
+        if boards.is_shared(job, &pinned.endpoint) {
             if let Some(newer) = self.superseded_by(&pinned.endpoint) {
                 let message = format!("{newer} has flashed this device since");
                 let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));
                 let end = End { outcome, reason, message, digest: None };
                 return self.end(index, record, None, end);
             }
-            self.plan.wants.push(pinned.endpoint.clone());
-            if let Some(other) = boards.in_the_way(job, &pinned.endpoint) {
+            // A Service alone does not say that the board is ours: after a restart, another job may have got it first.
+            let other = match mine {
+                true => boards.held_by_other(job, &pinned.endpoint),
+                false => boards.in_the_way(job, &pinned.endpoint),
+            };
+            if other.is_some() || !mine {
+                self.plan.wants.push(pinned.endpoint.clone());
+            }
+            if let Some(other) = other {
                 let words = format!("{other} comes first with this device");
                 return self.waits(record, State::Blocked, &words, Some(record.turn));
             }

@@ -1,6 +1,7 @@
 //! Who may flash a board, and what is locked.
 
 use flashjob_api::Phase;
+use flashjob_plan::boards::Boards;
 use flashjob_plan::ledger::Outcome;
 use serde_json::json;
 
@@ -25,9 +26,8 @@ fn a_board_stays_held_until_its_pod_is_over() {
 #[test]
 fn a_board_that_another_job_holds_is_waited_for() {
     let mut world = World::new(&["a", "b"], json!({}));
-    world.introduce("other", "other", 5);
+    world.introduce("other", "ns/other", 5);
     world.boards.hold("other", vec!["at-a".into()]);
-    world.boards.know("job-uid", "at-a");
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
@@ -37,10 +37,35 @@ fn a_board_that_another_job_holds_is_waited_for() {
 }
 
 #[test]
+fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
+    let mut world = World::new(&["a"], json!({}));
+    world.addresses = false;
+    assert_eq!(state(&world.settle(), "a"), "Addressing");
+    // A new process: claims were in memory, and another job was looked at first.
+    world.boards = Boards::default();
+    world.introduce("job-uid", "ns/job", 0);
+    world.introduce("other", "ns/other", 5);
+    world.boards.know("job-uid", "at-a");
+    world.boards.hold("other", vec!["at-a".into()]);
+    let target = world.record("a").target.clone();
+    let service = &mut world.children.get_mut(&target).unwrap().service;
+    service.seen.as_mut().unwrap().address = Some("192.0.2.1".into());
+    let plan = world.settle();
+    assert_eq!((state(&plan, "a").as_str(), world.record("a").attempt), ("Blocked", 0));
+    // What the other has flashed meanwhile is not undone.
+    world.after(10);
+    world.boards.flashed("other", "at-a", world.now);
+    world.boards.hold("other", vec![]);
+    world.settle();
+    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    assert!(world.children.is_empty(), "and its Service is given back");
+}
+
+#[test]
 fn an_older_job_that_wants_a_board_now_goes_first() {
     let mut world = World::new(&["a"], json!({}));
-    world.introduce("job-uid", "job", 10);
-    world.introduce("older", "older", 5);
+    world.introduce("job-uid", "ns/job", 10);
+    world.introduce("older", "ns/older", 5);
     world.boards.know("older", "at-a");
     world.boards.want("older", vec!["at-a".into()]);
     let plan = world.settle();
@@ -54,7 +79,7 @@ fn an_older_job_that_wants_a_board_now_goes_first() {
 fn what_a_newer_job_has_flashed_since_is_not_undone() {
     let mut world = World::new(&["a"], json!({ "suspend": true }));
     world.settle();
-    world.introduce("newer", "newer", 5);
+    world.introduce("newer", "ns/newer", 5);
     world.after(10);
     world.boards.flashed("newer", "at-a", world.now);
     world.after(10);

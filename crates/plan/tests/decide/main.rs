@@ -13,6 +13,7 @@ mod places;
 mod properties;
 mod restarts;
 mod rollouts;
+mod view;
 mod world;
 
 use flashjob_api::Phase;

@@ -13,6 +13,8 @@ use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Setting
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::view::{learn_board, view};
+
 pub struct World {
     pub job: Job,
     pub ledger: Option<Ledger>,
@@ -31,12 +33,18 @@ pub struct World {
 impl World {
     /// A job for `devices`, which are all there, with `more` in its spec.
     pub fn new(devices: &[&str], more: Value) -> World {
+        World::named("ns/job", 0, devices, more)
+    }
+
+    /// A job of this namespace and name, created so many seconds after the beginning. Boards are in the namespace `ns`.
+    pub fn named(path: &str, created: i64, devices: &[&str], more: Value) -> World {
+        let (namespace, name) = path.split_once('/').unwrap();
         let mut world = World {
             job: Job {
-                namespace: "ns".into(),
-                name: "job".into(),
-                uid: "job-uid".into(),
-                created: Timestamp::UNIX_EPOCH,
+                namespace: namespace.into(),
+                name: name.into(),
+                uid: format!("{name}-uid"),
+                created: Timestamp::from_second(created).unwrap(),
                 generation: 1,
                 deleting: false,
                 finalizer: false,
@@ -57,7 +65,7 @@ impl World {
         for device in devices {
             world.discover(device);
         }
-        world.introduce("job-uid", "job", 0);
+        world.introduce(&world.job.uid.clone(), path, created);
         world.edit(devices, more);
         world.job.generation = 1;
         world
@@ -85,9 +93,10 @@ impl World {
     }
 
     /// Another job, created so many seconds after the beginning.
-    pub fn introduce(&mut self, uid: &str, name: &str, created: i64) {
+    pub fn introduce(&mut self, uid: &str, path: &str, created: i64) {
         let created = Timestamp::from_second(created).unwrap();
-        let seniority = Seniority { created, namespace: "ns".into(), name: name.into() };
+        let (namespace, name) = path.split_once('/').unwrap();
+        let seniority = Seniority { created, namespace: namespace.into(), name: name.into() };
         self.boards.introduce(uid, seniority);
     }
 
@@ -97,17 +106,9 @@ impl World {
 
     pub fn decide(&self) -> Plan {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
-        let view = View {
-            job: &self.job,
-            settings: &Settings::default(),
-            ledger: state,
-            instances: Some(&self.instances),
-            children: &self.children,
-            settled: self.settled,
-            trouble: None,
-            boards: &self.boards,
-            addresses: &self.waits,
-        };
+        let view =
+            view(&self.job, state, &self.instances, &self.children, &self.boards, self.settled);
+        let view = View { addresses: &self.waits, ..view };
         decide(&view, self.now)
     }
 
@@ -127,10 +128,10 @@ impl World {
         }
         self.job.finalizer &= !plan.release;
         if let Some(claims) = plan.claims.clone() {
-            self.boards.hold("job-uid", claims);
+            self.boards.hold(&self.job.uid, claims);
         }
-        self.boards.want("job-uid", plan.wants.clone());
-        self.waits.wait("job-uid", plan.starving, self.now);
+        self.boards.want(&self.job.uid, plan.wants.clone());
+        self.waits.wait(&self.job.uid, plan.starving, self.now);
         self.settled |= plan.list_pods;
         for object in plan.creates.clone() {
             self.create(object);
@@ -149,6 +150,9 @@ impl World {
                     ledger.apply(shard, &change);
                 }
             }
+        }
+        for record in self.ledger.iter().flat_map(|ledger| &ledger.records) {
+            learn_board(&mut self.boards, &self.job.uid, record);
         }
     }
 

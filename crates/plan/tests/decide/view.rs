@@ -1,0 +1,46 @@
+//! How tests stand in for the operator's `observe`. This is the one place where they put a [`View`] together: a new field
+//! of it is one line here.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use flashjob_plan::addresses::Addresses;
+use flashjob_plan::boards::Boards;
+use flashjob_plan::facts::Children;
+use flashjob_plan::instances::Instances;
+use flashjob_plan::ledger::{Outcome, Record};
+use flashjob_plan::{Job, LedgerState, Settings, View};
+
+static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
+static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::default);
+
+/// What the operator knows of one job, with everything else as it is on a quiet day.
+pub fn view<'a>(
+    job: &'a Job,
+    ledger: LedgerState<'a>,
+    instances: &'a Instances,
+    children: &'a HashMap<String, Children>,
+    boards: &'a Boards,
+    settled: bool,
+) -> View<'a> {
+    View {
+        job,
+        settings: &SETTINGS,
+        ledger,
+        instances: Some(instances),
+        children,
+        settled,
+        trouble: None,
+        boards,
+        addresses: &ADDRESSES,
+    }
+}
+
+/// What a record says of its board, as the operator takes it in.
+pub fn learn_board(boards: &mut Boards, uid: &str, record: &Record) {
+    let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
+    match (record.outcome, record.ended) {
+        (Some(Outcome::Succeeded), Some(at)) => boards.flashed(uid, &pinned.endpoint, at),
+        _ => boards.know(uid, &pinned.endpoint),
+    }
+}
