@@ -1,0 +1,360 @@
+//! The operator in the small world: `decide` for one job, and what `act` makes of the plan.
+//!
+//! A plan depends on what the operator knows of one job and of the shared board, and on nothing else. So each is worked
+//! out once, and millions of looks cost some tens of thousands of calls of `decide`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+
+use flashjob_plan::boards::{Boards, Seniority};
+use flashjob_plan::facts::{Children, Container, Pod, PodPhase, Service as Seen, Slot};
+use flashjob_plan::instances::{Instance, Instances};
+use flashjob_plan::ledger::{Ledger, Outcome, Record};
+use flashjob_plan::spec::Spec;
+use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, decide};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::state::{self, Board, Id, Phase, Real, Service, State};
+use crate::view::{learn_board, view};
+
+/// The board that both jobs have.
+pub const SHARED: &str = "at-b";
+/// One who is older than every job and so sees who holds a board, whoever wants it.
+const WITNESS: &str = "witness";
+
+/// What one look leads to.
+#[derive(Clone, Default, PartialEq)]
+pub struct Step {
+    /// The ledger it asks for.
+    pub ledger: Option<Id>,
+    pub make_services: Vec<u8>,
+    pub make_pods: Vec<(u8, u8)>,
+    pub end_services: Vec<u8>,
+    pub end_pods: Vec<(u8, u8)>,
+    pub forget_services: Vec<u8>,
+    pub forget_pods: Vec<(u8, u8)>,
+    pub list: bool,
+    pub holds: bool,
+    pub wants: bool,
+    pub holder: Option<u8>,
+    pub finished: bool,
+    pub again: Option<u16>,
+}
+
+pub struct Operator {
+    pub jobs: Vec<Job>,
+    pub ledgers: Vec<Ledger>,
+    ids: HashMap<BTreeMap<String, String>, Id>,
+    instances: Instances,
+    steps: HashMap<u64, Rc<Step>>,
+}
+
+impl Operator {
+    /// Jobs for these devices with this spec, the older first, each in a namespace of its own.
+    pub fn new(jobs: &[(&[&str], Value)]) -> Operator {
+        let mut operator = Operator {
+            jobs: Vec::new(),
+            ledgers: Vec::new(),
+            ids: HashMap::new(),
+            instances: Instances::default(),
+            steps: HashMap::new(),
+        };
+        for (number, (devices, more)) in jobs.iter().enumerate() {
+            let written: Vec<String> = devices.iter().map(|d| format!("ns/{d}")).collect();
+            let mut spec = json!({
+                "uuid": written, "firmware": "f:1", "version": "1", "flashjobPodImage": "image",
+            });
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let name = ["old", "new"][number];
+            operator.jobs.push(Job {
+                namespace: format!("ns-{name}"),
+                name: name.into(),
+                uid: name.into(),
+                created: at(number as u16),
+                generation: 1,
+                deleting: false,
+                finalizer: true,
+                ledger: Some("ledger".into()),
+                spec: Spec::read(&spec, &Settings::default()),
+            });
+            for device in *devices {
+                operator.instances.insert(Instance {
+                    uid: format!("uid-{device}"),
+                    namespace: "ns".into(),
+                    name: (*device).into(),
+                    endpoint: format!("at-{device}"),
+                    ..Instance::default()
+                });
+            }
+        }
+        operator
+    }
+
+    /// The ledger a job begins with.
+    pub fn begin(&mut self, job: usize) -> Id {
+        let mut fresh = self.jobs[job].clone();
+        fresh.ledger = None;
+        let (children, boards) = (HashMap::new(), Boards::default());
+        let view = view(&fresh, LedgerState::Absent, &self.instances, &children, &boards, true);
+        match decide(&view, at(0)).ledger {
+            LedgerPlan::Create(ledger) => self.id(ledger),
+            other => panic!("a new job gets a ledger, not {other:?}"),
+        }
+    }
+
+    /// Whether an open attempt in this ledger is for the shared board.
+    pub fn claims_shared(&self, id: Id) -> bool {
+        self.ledger(id).records.iter().any(|r| r.open && is_shared(r))
+    }
+
+    pub fn ledger(&self, id: Id) -> &Ledger {
+        &self.ledgers[id as usize]
+    }
+
+    fn id(&mut self, ledger: Ledger) -> Id {
+        let data = ledger.shard_data(0);
+        if let Some(id) = self.ids.get(&data) {
+            return *id;
+        }
+        // What a new process reads is what this one knows.
+        assert_eq!(Ledger::read([&data]).as_ref(), Ok(&ledger));
+        let id = Id::try_from(self.ledgers.len()).unwrap();
+        self.ids.insert(data, id);
+        self.ledgers.push(ledger);
+        id
+    }
+
+    /// What a look at this job leads to now.
+    pub fn look(&mut self, state: &State, job: usize) -> Rc<Step> {
+        let board = self.board(state);
+        self.look_with(state, job, &board)
+    }
+
+    /// The same, were this known of the shared board.
+    pub fn look_with(&mut self, state: &State, job: usize, board: &Board) -> Rc<Step> {
+        let key = key(state, job, board);
+        if let Some(step) = self.steps.get(&key) {
+            return step.clone();
+        }
+        let children = self.children(state, job);
+        let mut boards = self.boards(state, job, board);
+        let mine = &state.jobs[job];
+        let ledger = LedgerState::Sealed(self.ledger(mine.known));
+        let facts = &self.jobs[job];
+        let view = view(facts, ledger, &self.instances, &children, &boards, mine.settled);
+        let plan = decide(&view, at(state.now));
+        let mut step = Step { holds: mine.holds, wants: mine.wants, ..Step::default() };
+        if let Some(claims) = plan.claims.clone() {
+            step.holds = claims.iter().any(|c| c == SHARED);
+            boards.hold(&facts.uid, claims);
+        }
+        step.wants = plan.wants.iter().any(|w| w == SHARED);
+        boards.want(&facts.uid, plan.wants.clone());
+        step.holder = self.holder(&boards);
+        self.read(plan, mine.known, &mut step);
+        let step = Rc::new(step);
+        self.steps.insert(key, step.clone());
+        step
+    }
+
+    fn read(&mut self, plan: Plan, known: Id, step: &mut Step) {
+        let ledger = self.ledger(known).clone();
+        let device = |target: &String| {
+            let place = ledger.records.iter().position(|r| &r.target == target);
+            u8::try_from(place.expect("a device of this job")).unwrap()
+        };
+        let number = |attempt: u32| u8::try_from(attempt).unwrap();
+        for object in &plan.creates {
+            match object {
+                NewObject::Service { target, .. } => step.make_services.push(device(target)),
+                NewObject::Pod { target, attempt, .. } => {
+                    step.make_pods.push((device(target), number(*attempt)));
+                }
+            }
+        }
+        for deletion in &plan.deletes {
+            match deletion.kind {
+                Kind::Service => step.end_services.push(device(&deletion.target)),
+                Kind::Pod(attempt) => {
+                    step.end_pods.push((device(&deletion.target), number(attempt)));
+                }
+            }
+        }
+        for (target, kind) in &plan.forget {
+            match kind {
+                Kind::Service => step.forget_services.push(device(target)),
+                Kind::Pod(attempt) => step.forget_pods.push((device(target), number(*attempt))),
+            }
+        }
+        // The index of children has no order.
+        step.end_services.sort_unstable();
+        step.end_pods.sort_unstable();
+        step.forget_services.sort_unstable();
+        step.forget_pods.sort_unstable();
+        step.list = plan.list_pods;
+        step.finished = plan.finished;
+        step.again = plan.look_again.map(|t| u16::try_from(t.as_second()).unwrap());
+        step.ledger = match plan.ledger {
+            LedgerPlan::Keep => None,
+            LedgerPlan::Update(change) => {
+                let mut data = ledger.shard_data(0);
+                for (key, value) in ledger.patch(0, &change) {
+                    match value {
+                        Some(value) => drop(data.insert(key, value)),
+                        None => drop(data.remove(&key)),
+                    }
+                }
+                let mut next = ledger.clone();
+                next.apply(0, &change);
+                assert_eq!(data, next.shard_data(0), "what is written is what is meant");
+                Some(self.id(next))
+            }
+            other => panic!("a job under way keeps its ledger: {other:?}"),
+        };
+    }
+
+    /// What is known of the shared board.
+    pub fn board(&self, state: &State) -> Board {
+        let flashed = |job: &state::Job| {
+            let records = &self.ledger(job.known).records;
+            let shared = records.iter().find(|r| is_shared(r))?;
+            let at = shared.ended.filter(|_| shared.outcome == Some(Outcome::Succeeded));
+            at.and_then(|at| u16::try_from(at.as_second()).ok())
+        };
+        Board {
+            holder: state.holder,
+            holds: state.jobs.iter().map(|job| job.holds).collect(),
+            wants: state.jobs.iter().map(|job| job.wants).collect(),
+            flashed: state.jobs.iter().map(flashed).collect(),
+        }
+    }
+
+    fn boards(&self, state: &State, mine: usize, board: &Board) -> Boards {
+        let mut boards = Boards::default();
+        let witness = Seniority { created: at(0), ..Seniority::default() };
+        boards.introduce(WITNESS, witness);
+        for (number, facts) in self.jobs.iter().enumerate() {
+            let (namespace, name) = (facts.namespace.clone(), facts.name.clone());
+            boards.introduce(&facts.uid, Seniority { created: facts.created, namespace, name });
+            boards.know(&facts.uid, SHARED);
+            if let Some(second) = board.flashed[number] {
+                boards.flashed(&facts.uid, SHARED, at(second));
+            }
+        }
+        for record in &self.ledger(state.jobs[mine].known).records {
+            learn_board(&mut boards, &self.jobs[mine].uid, record);
+        }
+        let shared = || vec![SHARED.to_owned()];
+        if let Some(holder) = board.holder {
+            boards.hold(&self.jobs[holder as usize].uid, shared());
+        }
+        for (number, facts) in self.jobs.iter().enumerate() {
+            if board.holds[number] && board.holder.is_some() {
+                boards.hold(&facts.uid, shared());
+            }
+            if board.wants[number] {
+                boards.want(&facts.uid, shared());
+            }
+        }
+        boards
+    }
+
+    fn holder(&self, boards: &Boards) -> Option<u8> {
+        let path = boards.in_the_way(WITNESS, SHARED)?;
+        let place = self.jobs.iter().position(|j| format!("{}/{}", j.namespace, j.name) == path);
+        place.and_then(|place| u8::try_from(place).ok())
+    }
+
+    fn children(&self, state: &State, job: usize) -> HashMap<String, Children> {
+        let mut all = HashMap::new();
+        let mine = &state.jobs[job];
+        for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
+            let mut children = Children { service: service(device.service), ..Children::default() };
+            for pod in &device.pods {
+                let seen = pod
+                    .seen
+                    .map(|real| facts(real, record.pinned.as_ref().map_or("", |p| &p.endpoint)));
+                if seen.is_some() || pod.busy() {
+                    let slot = Slot { seen, gone: pod.gone, busy: pod.busy(), refused: None };
+                    children.pods.insert(pod.attempt.into(), slot);
+                }
+            }
+            let service = &children.service;
+            if service.seen.is_some() || service.busy || !children.pods.is_empty() {
+                all.insert(record.target.clone(), children);
+            }
+        }
+        all
+    }
+}
+
+/// Whether this is the device that both jobs have.
+pub fn is_shared(record: &Record) -> bool {
+    record.pinned.as_ref().is_some_and(|pinned| pinned.endpoint == SHARED)
+}
+
+/// Everything a look at this job depends on.
+fn key(state: &State, job: usize, board: &Board) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mine = &state.jobs[job];
+    (job, state.now, mine.known, mine.settled, board).hash(&mut hasher);
+    for device in &mine.devices {
+        device.service.hash(&mut hasher);
+        for pod in &device.pods {
+            (pod.attempt, pod.seen, pod.gone, pod.busy()).hash(&mut hasher);
+        }
+        u8::MAX.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+pub fn at(second: u16) -> Timestamp {
+    Timestamp::from_second(second.into()).unwrap()
+}
+
+fn service(service: Service) -> Slot<Seen> {
+    let created = match service {
+        Service::Bare(created) => created,
+        _ => 0,
+    };
+    let seen = Seen {
+        version: 1,
+        name: "service".into(),
+        uid: "service".into(),
+        created: at(created),
+        deleting: false,
+        address: (!matches!(service, Service::Bare(_))).then(|| "192.0.2.1".into()),
+    };
+    let there = !matches!(service, Service::None | Service::Sent);
+    Slot {
+        seen: Some(seen).filter(|_| there),
+        gone: service == Service::Gone,
+        busy: matches!(service, Service::Sent | Service::Ending),
+        refused: None,
+    }
+}
+
+fn facts(real: Real, endpoint: &str) -> Pod {
+    let ended = |exit_code| Container::Ended { exit_code, reason: None, message: None, at: None };
+    let (phase, container) = match real.phase {
+        Phase::Waiting => (PodPhase::Pending, Container::Waiting(None)),
+        Phase::Running => (PodPhase::Running, Container::Running(Some(at(real.running)))),
+        Phase::Well => (PodPhase::Succeeded, ended(0)),
+        Phase::Badly => (PodPhase::Failed, ended(1)),
+    };
+    Pod {
+        version: 1,
+        name: "pod".into(),
+        uid: real.uid.to_string(),
+        endpoint: endpoint.to_owned(),
+        created: at(real.created),
+        deleting: real.deleting.map(at),
+        phase,
+        container,
+        reason: None,
+        note: None,
+        terminal_since: None,
+    }
+}
