@@ -111,7 +111,7 @@ fn a_node_port_is_for_one_device_at_a_time() {
 #[test]
 fn the_node_port_is_one_for_all_jobs() {
     let mut world = World::new(&["a"], json!({ "service": { "type": "NodePort" } }));
-    world.introduce("other", "other-job", 5);
+    world.introduce("other", "ns/other-job", 5);
     world.boards.hold("other", vec!["node port 4433".into()]);
     let plan = world.settle();
     assert_eq!(services(&world), 0);

@@ -270,8 +270,10 @@ impl Operator {
     fn children(&self, state: &State, job: usize) -> HashMap<String, Children> {
         let mut all = HashMap::new();
         let mine = &state.jobs[job];
+        let shape = &self.jobs[job].spec.as_ref().unwrap().access.shape;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
-            let mut children = Children { service: service(device.service), ..Children::default() };
+            let mut children =
+                Children { service: service(device.service, shape), ..Children::default() };
             for pod in &device.pods {
                 let seen = pod
                     .seen
@@ -314,7 +316,7 @@ pub fn at(second: u16) -> Timestamp {
     Timestamp::from_second(second.into()).unwrap()
 }
 
-fn service(service: Service) -> Slot<Seen> {
+fn service(service: Service, shape: &str) -> Slot<Seen> {
     let created = match service {
         Service::Bare(created) => created,
         _ => 0,
@@ -324,8 +326,9 @@ fn service(service: Service) -> Slot<Seen> {
         name: "service".into(),
         uid: "service".into(),
         created: at(created),
-        deleting: false,
+        shape: shape.to_owned(),
         address: (!matches!(service, Service::Bare(_))).then(|| "192.0.2.1".into()),
+        ..Seen::default()
     };
     let there = !matches!(service, Service::None | Service::Sent);
     Slot {
