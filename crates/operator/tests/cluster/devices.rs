@@ -84,7 +84,7 @@ async fn devices_are_chosen_by_what_they_are_and_the_wrong_board_is_refused() ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_is_enough_for_many_and_a_hostname_will_do() -> Result<()> {
-    let mut site = Site::new(|_| Script::success("").run_for(Duration::from_millis(500))).await?;
+    let mut site = Site::new(|_| Script::success("").run_for(Duration::from_millis(1500))).await?;
     let balancer = |pool| {
         let client = site.cluster.client("load-balancer")?;
         anyhow::Ok(LoadBalancer::start(client, Some(&site.namespace), pool))
@@ -95,7 +95,7 @@ async fn one_address_is_enough_for_many_and_a_hostname_will_do() -> Result<()> {
     let _operator = site.operator().await?;
     let uids = uids(&boards);
     // In sum the flashes take longer than one may wait: a queue that moves does not time out.
-    site.flash_with("queue", json!({ "uuid": uids, "timeouts": { "addressSeconds": 2 } })).await?;
+    site.flash_with("queue", json!({ "uuid": uids, "timeouts": { "addressSeconds": 6 } })).await?;
     site.phase("queue", Phase::Completed).await?;
     assert_eq!(site.balancer.peak(), 1);
 
