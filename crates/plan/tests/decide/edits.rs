@@ -134,3 +134,13 @@ fn deletion_ends_pods_then_services_then_lets_go() {
     assert!(third.deletes.is_empty() && third.release);
     assert!(!world.step().release, "once");
 }
+
+#[test]
+fn clocks_stand_still_in_a_job_that_is_held_from_the_start() {
+    let mut world = World::new(&["a"], json!({ "suspend": true }));
+    world.instances.remove("ns", "a");
+    world.settle();
+    world.after(3600);
+    world.edit(&["a"], json!({}));
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+}
