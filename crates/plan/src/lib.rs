@@ -36,4 +36,5 @@ mod twins;
 pub use decide::decide;
 pub use facts::{Job, LedgerState, Settings, View};
 pub use plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan};
+pub use round::boards_held;
 pub use service::owner;

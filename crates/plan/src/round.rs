@@ -5,7 +5,7 @@
 //! `clean_up`. Here is what they share: the slots and boards already given away, the change of the ledger, and where each
 //! device stands. Every wait has a deadline, and every device that is not final is counted with what it waits for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use flashjob_api::{InFlight, Reason, ServiceType};
 use jiff::{SignedDuration, Timestamp};
@@ -395,6 +395,19 @@ fn takes_node_port(view: &View<'_>) -> bool {
 
 fn rests(record: &Record, now: Timestamp) -> bool {
     !record.open && record.retry_at.is_some_and(|at| at > now)
+}
+
+/// Boards that a job holds, read off its ledger and its objects: what a new process claims for every job before it looks at
+/// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
+pub fn boards_held(
+    ledger: &Ledger,
+    children: &HashMap<String, Children>,
+    now: Timestamp,
+) -> Vec<String> {
+    let held = ledger.records.iter().filter(|record| {
+        record.open || children.get(&record.target).is_some_and(|c| in_use(c, now))
+    });
+    held.filter_map(|record| record.pinned.as_ref()).map(|p| p.endpoint.clone()).collect()
 }
 
 /// A slot of maxParallel is held from sending the Pod until the end of its container is seen.

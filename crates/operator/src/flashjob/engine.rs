@@ -7,7 +7,7 @@ use flashjob_plan::addresses::Addresses;
 use flashjob_plan::boards::Boards;
 use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
-use flashjob_plan::{Kind, decide};
+use flashjob_plan::{Kind, boards_held, decide};
 use kube::Client;
 use kube::runtime::events::Recorder;
 use tokio::sync::{mpsc, watch};
@@ -118,6 +118,8 @@ pub struct Engine {
     pub(super) listed_jobs: Option<HashSet<String>>,
     pub(super) listed_instances: Option<HashSet<(String, String)>>,
     due: BTreeSet<(Instant, String)>,
+    /// What earlier processes left is taken into account in `boards`.
+    claimed: bool,
 }
 
 /// Runs the controller until `stop` says so. The lease must be held.
@@ -149,6 +151,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         boards: Boards::default(),
         addresses: Addresses::default(),
         due: BTreeSet::new(),
+        claimed: false,
         ledgers,
         synced: HashSet::new(),
         listed_jobs: None,
@@ -268,6 +271,10 @@ impl Engine {
             self.due.clear();
             return;
         }
+        if !self.claimed {
+            self.claimed = true;
+            self.claim_boards();
+        }
         let now = Instant::now();
         let mut due = Vec::new();
         while let Some((at, uid)) = self.due.first().cloned() {
@@ -283,6 +290,16 @@ impl Engine {
         due.sort_by(|a, b| self.boards.seniority(a).cmp(&self.boards.seniority(b)));
         for uid in due {
             self.look(&uid);
+        }
+    }
+
+    /// What jobs have Services and Pods for, they hold, before the first of them is looked at. Open attempts come before
+    /// that: they hold their boards since their jobs were seen.
+    fn claim_boards(&mut self) {
+        for (uid, job) in &self.jobs {
+            let Some(ledger) = job.ledger.sealed() else { continue };
+            let held = boards_held(ledger, self.index.children(uid), clock::now());
+            self.boards.hold(uid, held);
         }
     }
 

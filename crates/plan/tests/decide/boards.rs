@@ -2,6 +2,7 @@
 
 use flashjob_api::Phase;
 use flashjob_plan::boards::Boards;
+use flashjob_plan::boards_held;
 use flashjob_plan::ledger::Outcome;
 use serde_json::json;
 
@@ -47,9 +48,7 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.introduce("other", "ns/other", 5);
     world.boards.know("job-uid", "at-a");
     world.boards.hold("other", vec!["at-a".into()]);
-    let target = world.record("a").target.clone();
-    let service = &mut world.children.get_mut(&target).unwrap().service;
-    service.seen.as_mut().unwrap().address = Some("192.0.2.1".into());
+    world.gets_address("a");
     let plan = world.settle();
     assert_eq!((state(&plan, "a").as_str(), world.record("a").attempt), ("Blocked", 0));
     // What the other has flashed meanwhile is not undone.
@@ -59,6 +58,21 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
     assert!(world.children.is_empty(), "and its Service is given back");
+}
+
+#[test]
+fn after_a_restart_a_job_holds_what_it_has_a_service_or_an_open_attempt_for() {
+    let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "maxParallel": 1 } }));
+    world.addresses = false;
+    world.settle();
+    let held =
+        |world: &World| boards_held(world.ledger.as_ref().unwrap(), &world.children, world.now);
+    assert_eq!(held(&world), ["at-a"]);
+    world.gets_address("a");
+    world.settle();
+    assert_eq!(held(&world), ["at-a", "at-b"], "b has a Service ahead of its turn");
+    world.children.clear();
+    assert_eq!(held(&world), ["at-a"], "its attempt is open");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use flashjob_plan::ledger::{Outcome, Record};
 
-use crate::operator::{Operator, Step};
+use crate::operator::{Operator, Step, is_shared};
 use crate::state::{Board, Device, Job, Late, Phase, Pod, Service, State, Truth, Write};
 
 /// The moves; numbers are the job, the device in it, and the attempt.
@@ -373,6 +373,12 @@ fn crash(operator: &Operator, state: &mut State) {
     state.holder = None;
     for (j, job) in (0..).zip(&mut state.jobs) {
         restart(operator, job);
+        if operator.claims_shared(job.server) {
+            state.holder.get_or_insert(j);
+        }
+    }
+    // Open attempts come first, then what has a Service or a Pod.
+    for (j, job) in (0..).zip(&mut state.jobs) {
         if job.holds {
             state.holder.get_or_insert(j);
         }
@@ -388,7 +394,6 @@ fn restart(operator: &Operator, job: &mut Job) {
     job.settled = !ledger.has_open_attempts();
     job.listing = false;
     job.wants = false;
-    job.holds = operator.claims_shared(job.server);
     for ((d, device), record) in (0..).zip(&mut job.devices).zip(&ledger.records) {
         match device.service {
             Service::Sent => {
@@ -409,6 +414,13 @@ fn restart(operator: &Operator, job: &mut Job) {
         }
         forget(device, record);
     }
+    // As `boards_held` has it.
+    job.holds = job.devices.iter().zip(&ledger.records).any(|(device, record)| {
+        let works =
+            |p: &Pod| p.real.is_some_and(|r| matches!(r.phase, Phase::Waiting | Phase::Running));
+        let used = device.service != Service::None || device.pods.iter().any(works);
+        is_shared(record) && (record.open || used)
+    });
 }
 
 /// Leaves out what makes no difference any more.
