@@ -8,11 +8,14 @@ mod boards;
 mod edits;
 mod moments;
 mod original;
+mod pairs;
 mod permits;
 mod places;
 mod properties;
 mod restarts;
 mod rollouts;
+mod stories;
+mod tale;
 mod view;
 mod world;
 
@@ -31,6 +34,26 @@ fn state(plan: &Plan, device: &str) -> String {
 
 fn reason(plan: &Plan) -> String {
     plan.status.as_ref().unwrap().failures[0].reason.clone()
+}
+
+/// No device is without a reason: every one is counted once, every one at work or waiting says for what, every failure why,
+/// and the job says in a sentence where the others are.
+fn reasons(plan: &Plan) {
+    let Some(status) = &plan.status else { return };
+    let counts = status.counts.unwrap_or_default();
+    let waiting = counts.offline + counts.waiting + counts.blocked + counts.flashing;
+    let done = counts.succeeded + counts.failed + counts.skipped;
+    assert_eq!(counts.pending + waiting + done, counts.total, "every device is counted once");
+    let listed = |count: i32| usize::try_from(count).unwrap();
+    assert!(status.in_flight.len() >= listed(waiting), "who waits is listed: {status:#?}");
+    for device in &status.in_flight {
+        assert!(!device.state.is_empty() && device.message.is_some(), "{device:#?}");
+    }
+    assert_eq!(status.failures.len(), listed(counts.failed));
+    assert!(status.failures.iter().all(|f| !f.reason.is_empty()), "{status:#?}");
+    let message = status.message.as_deref().unwrap_or_default();
+    let told = counts.pending == 0 || message.contains(&format!("{} pending", counts.pending));
+    assert!(status.phase.is_some() && !message.is_empty() && told, "{status:#?}");
 }
 
 /// The devices that have a Pod now.

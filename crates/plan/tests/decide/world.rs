@@ -161,7 +161,10 @@ impl World {
         for deletion in plan.deletes.clone() {
             let children = self.children.get_mut(&deletion.target).unwrap();
             match deletion.kind {
-                Kind::Service => children.service.gone = true,
+                Kind::Service => {
+                    children.service.gone = true;
+                    self.waits.given_back(self.now);
+                }
                 Kind::Pod(attempt) => {
                     let slot = children.pods.get_mut(&attempt).unwrap();
                     let pod = slot.seen.as_mut().unwrap();
@@ -261,6 +264,15 @@ impl World {
         self.create_beside(object);
     }
 
+    /// Whether something has this object's name already.
+    pub fn is_there(&self, object: &NewObject) -> bool {
+        let (NewObject::Service { target, .. } | NewObject::Pod { target, .. }) = object;
+        self.children.get(target).is_some_and(|children| match object {
+            NewObject::Service { .. } => children.service.here().is_some(),
+            NewObject::Pod { attempt, .. } => children.pods.contains_key(attempt),
+        })
+    }
+
     /// Every Pod that is there, with its target and attempt.
     pub fn pods_mut(&mut self) -> impl Iterator<Item = (&String, u32, &mut Pod)> {
         self.children.iter_mut().flat_map(|(target, children)| {
@@ -294,6 +306,14 @@ impl World {
         let record = self.record(device);
         let (target, attempt) = (record.target.clone(), record.attempt);
         self.children.get_mut(&target).unwrap().pods.get_mut(&attempt).unwrap()
+    }
+
+    /// The load balancer gives a device's Service an address.
+    pub fn gets_address(&mut self, device: &str) {
+        let target = self.record(device).target.clone();
+        let service = self.children.get_mut(&target).unwrap().service.seen.as_mut().unwrap();
+        service.address = Some(format!("address-of-{}", service.name));
+        self.waits.given(self.now);
     }
 
     /// The flash container of a device runs.
