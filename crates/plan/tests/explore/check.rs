@@ -73,12 +73,19 @@ pub fn step(operator: &Operator, state: &State, job: usize, step: &Step) -> Resu
         }
     }
     for device in &step.end_services {
-        if safe[*device as usize].open {
-            let device = &safe[*device as usize].device;
+        // A permit that the operator has not heard of yet is for a Pod that nobody made: without a Service it is taken back.
+        let record = &safe[*device as usize];
+        let mut pods = mine.devices[*device as usize].pods.iter().filter(|pod| pod.real.is_some());
+        if record.open && pods.any(|pod| u32::from(pod.attempt) == record.attempt) {
+            let device = &record.device;
             return Err(format!("the Service of {device} ends while its attempt is open"));
         }
     }
     let known = &operator.ledger(mine.known).records;
+    let newer = operator.board(state).flashed.into_iter().skip(job + 1).flatten().next();
+    if newer.is_some() && step.make_pods.iter().any(|(d, _)| is_shared(&known[*d as usize])) {
+        return Err(format!("job {job} undoes what a newer one has flashed"));
+    }
     let Some(most) = operator.jobs[job].spec.as_ref().ok().and_then(|s| s.max_failures) else {
         return Ok(());
     };

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use flashjob_plan::boards::{Boards, Seniority};
-use flashjob_plan::facts::{Children, Container, Pod, PodPhase, Service as Seen, Slot};
+use flashjob_plan::facts::{Children, Slot};
 use flashjob_plan::instances::{Instance, Instances};
 use flashjob_plan::ledger::{Ledger, Outcome, Record};
 use flashjob_plan::spec::Spec;
@@ -16,7 +16,8 @@ use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Setting
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::state::{self, Board, Id, Phase, Real, Service, State};
+use crate::facts;
+use crate::state::{self, Board, Id, State};
 use crate::view::{learn_board, view};
 
 /// The board that both jobs have.
@@ -273,11 +274,10 @@ impl Operator {
         let shape = &self.jobs[job].spec.as_ref().unwrap().access.shape;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
             let mut children =
-                Children { service: service(device.service, shape), ..Children::default() };
+                Children { service: facts::service(device.service, shape), ..Children::default() };
+            let board = record.pinned.as_ref().map_or("", |p| &p.endpoint);
             for pod in &device.pods {
-                let seen = pod
-                    .seen
-                    .map(|real| facts(real, record.pinned.as_ref().map_or("", |p| &p.endpoint)));
+                let seen = pod.seen.map(|real| facts::pod(real, board));
                 if seen.is_some() || pod.busy() {
                     let slot = Slot { seen, gone: pod.gone, busy: pod.busy(), refused: None };
                     children.pods.insert(pod.attempt.into(), slot);
@@ -314,50 +314,4 @@ fn key(state: &State, job: usize, board: &Board) -> u64 {
 
 pub fn at(second: u16) -> Timestamp {
     Timestamp::from_second(second.into()).unwrap()
-}
-
-fn service(service: Service, shape: &str) -> Slot<Seen> {
-    let created = match service {
-        Service::Bare(created) => created,
-        _ => 0,
-    };
-    let seen = Seen {
-        version: 1,
-        name: "service".into(),
-        uid: "service".into(),
-        created: at(created),
-        shape: shape.to_owned(),
-        address: (!matches!(service, Service::Bare(_))).then(|| "192.0.2.1".into()),
-        ..Seen::default()
-    };
-    let there = !matches!(service, Service::None | Service::Sent);
-    Slot {
-        seen: Some(seen).filter(|_| there),
-        gone: service == Service::Gone,
-        busy: matches!(service, Service::Sent | Service::Ending),
-        refused: None,
-    }
-}
-
-fn facts(real: Real, endpoint: &str) -> Pod {
-    let ended = |exit_code| Container::Ended { exit_code, reason: None, message: None, at: None };
-    let (phase, container) = match real.phase {
-        Phase::Waiting => (PodPhase::Pending, Container::Waiting(None)),
-        Phase::Running => (PodPhase::Running, Container::Running(Some(at(real.running)))),
-        Phase::Well => (PodPhase::Succeeded, ended(0)),
-        Phase::Badly => (PodPhase::Failed, ended(1)),
-    };
-    Pod {
-        version: 1,
-        name: "pod".into(),
-        uid: real.uid.to_string(),
-        endpoint: endpoint.to_owned(),
-        created: at(real.created),
-        deleting: real.deleting.map(at),
-        phase,
-        container,
-        reason: None,
-        note: None,
-        terminal_since: None,
-    }
 }
