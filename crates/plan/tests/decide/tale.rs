@@ -91,6 +91,7 @@ impl Tale {
     }
 
     /// Compares with what is kept; `UPDATE_GOLDEN=1` keeps this instead.
+    #[expect(clippy::disallowed_methods)] // a test has no arguments
     pub fn ends(self, file: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decide/stories").join(file);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {

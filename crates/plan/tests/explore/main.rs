@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use state::{Device, Faults, Job, Service, State, Truth};
 
 /// How often the operator is killed: as a rule, and when there is time.
+#[expect(clippy::disallowed_methods)] // a test has no arguments
 fn crashes(usually: u8, at_most: u8) -> u8 {
     let full = std::env::var("FLASHJOB_EXPLORE").is_ok_and(|what| what == "full");
     if full { at_most } else { usually }
