@@ -304,7 +304,7 @@ pub struct Service {
     pub created: Timestamp,
     /// Its deletion was asked for.
     pub deleting: bool,
-    /// What was asked for, in one word; see [`crate::service::Access::shape`].
+    /// What was asked for, in one word; see `Access` in `access.rs`.
     pub shape: String,
     /// It takes the one node port that boards dial.
     pub node_port: bool,
