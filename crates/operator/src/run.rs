@@ -34,8 +34,8 @@ pub fn run(options: Options) -> ExitCode {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // One thread: it waits for the API server nearly all of the time, and a second would mostly be woken in vain.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => {
             let result = runtime.block_on(live(options));

@@ -40,6 +40,8 @@ struct Party {
     holds: Vec<String>,
     wants: Vec<String>,
     knows: Vec<String>,
+    /// It has had a board in common with another job.
+    shares: bool,
 }
 
 impl Boards {
@@ -53,6 +55,11 @@ impl Boards {
         let board = self.boards.entry(endpoint.to_owned()).or_default();
         if !board.known_to.iter().any(|j| j == job) {
             board.known_to.push(job.to_owned());
+            if let [_, _, ..] = board.known_to[..] {
+                for other in &board.known_to {
+                    self.jobs.entry(other.clone()).or_default().shares = true;
+                }
+            }
             self.jobs.entry(job.to_owned()).or_default().knows.push(endpoint.to_owned());
         }
     }
@@ -74,7 +81,9 @@ impl Boards {
         }
         let party = self.jobs.entry(job.to_owned()).or_default();
         let before = std::mem::replace(&mut party.holds, endpoints.clone());
-        let freed: Vec<String> = before.into_iter().filter(|e| !endpoints.contains(e)).collect();
+        let held: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
+        let freed: Vec<String> =
+            before.into_iter().filter(|e| !held.contains(e.as_str())).collect();
         for endpoint in &freed {
             let board = self.boards.get_mut(endpoint);
             if let Some(board) = board.filter(|b| b.held_by.as_deref() == Some(job)) {
@@ -100,8 +109,8 @@ impl Boards {
             self.know(job, endpoint);
             self.boards.entry(endpoint.clone()).or_default().wanted_by.push(job.to_owned());
         }
-        let wanted: HashSet<String> = endpoints.into_iter().collect();
-        before.iter().any(|endpoint| !wanted.contains(endpoint))
+        let wanted: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
+        before.iter().any(|e| !wanted.contains(e.as_str()))
     }
 
     /// A job is gone, and with it what it held, wanted and flashed.
@@ -119,7 +128,12 @@ impl Boards {
         freed
     }
 
-    /// Whether another job has this board among its devices, too. Most boards are in one job only.
+    /// Whether a board of this job may be another's, too. Most jobs have all of theirs for themselves.
+    pub fn shares(&self, job: &str) -> bool {
+        self.jobs.get(job).is_some_and(|party| party.shares)
+    }
+
+    /// Whether another job has this board among its devices, too.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
         let board = self.boards.get(endpoint);
         board.is_some_and(|b| b.known_to.iter().any(|other| other != job))
@@ -204,7 +218,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_jobs_that_are_gone() {
         let mut boards = two();
-        assert!(boards.is_shared("old", "board"));
+        assert!(boards.shares("old") && boards.is_shared("old", "board"));
         boards.hold("new", vec!["board".into()]);
         assert!(boards.forget("new"));
         assert!(!boards.is_shared("old", "board"));

@@ -1,8 +1,6 @@
 //! Ends every object that no open attempt needs. An attempt stays open until its result is acknowledged, so nothing here
 //! is ended before its result is safe.
 
-use std::collections::HashMap;
-
 use flashjob_api::ServiceType;
 
 use crate::ledger::Record;
@@ -13,15 +11,8 @@ impl Round<'_> {
     /// Plans the end of what is not needed any more.
     pub(crate) fn clean_up(&mut self) {
         let children = self.view.children;
-        let records: HashMap<&str, &Record> = self
-            .ledger
-            .records
-            .iter()
-            .filter(|r| children.contains_key(&r.target))
-            .map(|r| (r.target.as_str(), r))
-            .collect();
         for (target, children) in children {
-            let record = records.get(target.as_str());
+            let record = self.at_hand.get(target.as_str()).copied();
             for (attempt, slot) in &children.pods {
                 let wanted = record.is_some_and(|r| r.open && r.attempt == *attempt);
                 if wanted || slot.busy {

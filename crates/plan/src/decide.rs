@@ -59,6 +59,9 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         let verdict = Verdict::Waiting { reason: "WaitingForAkri", message: message.into() };
         return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     };
+    if instances.listing {
+        return Plan::default();
+    }
     let mut first: HashMap<(String, String), String> = HashMap::new();
     let record = |device: &String| {
         let mut record = Record::new(&job.uid, device, &spec.revision, now);

@@ -30,6 +30,10 @@ impl Edits {
         if header.generation == job.generation && header.devices == records.len() {
             return Edits::default();
         }
+        // A selector chooses from all there are.
+        if view.instances.is_some_and(|instances| instances.listing) {
+            return Edits::default();
+        }
         let wanted: HashSet<&str> = spec.devices.iter().map(String::as_str).collect();
         let known: HashSet<&str> = records.iter().map(|r| r.device.as_str()).collect();
         let leaves = |record: &Record| {

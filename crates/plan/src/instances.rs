@@ -27,12 +27,15 @@ pub struct Instance {
     pub deleting: bool,
 }
 
-/// All Instances, by namespace and name, by uid, and by name alone.
+/// All Instances, by namespace and name, by uid, by name alone, and by address.
 #[derive(Clone, Debug, Default)]
 pub struct Instances {
-    by_key: BTreeMap<(String, String), Instance>,
+    by_key: HashMap<String, HashMap<String, Instance>>,
     by_uid: HashMap<String, (String, String)>,
     by_name: HashMap<String, Vec<String>>,
+    by_endpoint: HashMap<String, Vec<(String, String)>>,
+    /// The first list is under way: what is here is there, what is not may still come.
+    pub listing: bool,
 }
 
 /// What looking for a device found.
@@ -47,20 +50,28 @@ pub enum Found<'a> {
 }
 
 impl Instances {
+    /// None yet, and a list of them begins.
+    pub fn being_listed() -> Instances {
+        Instances { listing: true, ..Instances::default() }
+    }
+
     /// Puts in what a watch has shown, in place of what was there.
     pub fn insert(&mut self, instance: Instance) {
         self.remove(&instance.namespace, &instance.name);
         let key = (instance.namespace.clone(), instance.name.clone());
         self.by_uid.insert(instance.uid.clone(), key.clone());
         self.by_name.entry(key.1.clone()).or_default().push(key.0.clone());
-        self.by_key.insert(key, instance);
+        self.by_endpoint.entry(instance.endpoint.clone()).or_default().push(key.clone());
+        self.by_key.entry(key.0).or_default().insert(key.1, instance);
     }
 
     /// Takes out what a watch has shown gone.
     pub fn remove(&mut self, namespace: &str, name: &str) {
-        let Some(old) = self.by_key.remove(&(namespace.to_owned(), name.to_owned())) else {
-            return;
-        };
+        let Some(names) = self.by_key.get_mut(namespace) else { return };
+        let Some(old) = names.remove(name) else { return };
+        if names.is_empty() {
+            self.by_key.remove(namespace);
+        }
         self.by_uid.remove(&old.uid);
         if let Some(namespaces) = self.by_name.get_mut(name) {
             namespaces.retain(|n| n != namespace);
@@ -68,53 +79,62 @@ impl Instances {
                 self.by_name.remove(name);
             }
         }
+        if let Some(keys) = self.by_endpoint.get_mut(&old.endpoint) {
+            keys.retain(|key| (key.0.as_str(), key.1.as_str()) != (namespace, name));
+            if keys.is_empty() {
+                self.by_endpoint.remove(&old.endpoint);
+            }
+        }
     }
 
     /// The Instance at this namespace and name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Instance> {
-        self.by_key.get(&(namespace.to_owned(), name.to_owned()))
+        self.by_key.get(namespace)?.get(name)
     }
 
     /// Every Instance, in order of namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = &Instance> {
-        self.by_key.values()
+        let mut all: Vec<&Instance> = self.by_key.values().flat_map(HashMap::values).collect();
+        all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        all.into_iter()
     }
 
     /// Finds what a user wrote in `spec.uuid`: a uid, `namespace/name`, or a name, the job's own namespace first.
     /// `reachable` says in which namespaces the job may find devices.
     pub fn find(&self, written: &str, own: &str, reachable: impl Fn(&str) -> bool) -> Found<'_> {
-        let one = |key: &(String, String)| match self.by_key.get(key) {
+        let one = |namespace: &str, name: &str| match self.get(namespace, name) {
             Some(instance) if reachable(&instance.namespace) => Found::One(instance),
             _ => Found::Nothing,
         };
         if let Some(key) = self.by_uid.get(written) {
-            return one(key);
+            return one(&key.0, &key.1);
         }
         if let Some((namespace, name)) = written.split_once('/') {
-            return one(&(namespace.to_owned(), name.to_owned()));
+            return one(namespace, name);
         }
         let Some(namespaces) = self.by_name.get(written) else { return Found::Nothing };
         if namespaces.iter().any(|n| n == own) {
-            return one(&(own.to_owned(), written.to_owned()));
+            return one(own, written);
         }
         let mut elsewhere: Vec<&String> = namespaces.iter().filter(|n| reachable(n)).collect();
         elsewhere.sort();
         match elsewhere.as_slice() {
             [] => Found::Nothing,
-            [namespace] => one(&((*namespace).clone(), written.to_owned())),
+            [namespace] => one(namespace, written),
             several => Found::Several(several.iter().map(|n| format!("{n}/{written}")).collect()),
         }
     }
 
     /// Finds a pinned device again after Akri lost and re-discovered it: by namespace and name, else by its address in
-    /// that namespace.
+    /// that namespace. While they are listed the name alone counts: it may be the next to come.
     pub fn find_again(&self, namespace: &str, name: &str, endpoint: &str) -> Option<&Instance> {
-        self.get(namespace, name)
-            .or_else(|| {
-                self.iter()
-                    .find(|i| i.namespace == namespace && i.endpoint == endpoint && !i.deleting)
-            })
-            .filter(|i| !i.deleting)
+        let by_endpoint = || {
+            let keys = self.by_endpoint.get(endpoint)?.iter().filter(|key| key.0 == namespace);
+            let found = keys.filter_map(|key| self.get(&key.0, &key.1));
+            found.filter(|i| !i.deleting).min_by(|a, b| a.name.cmp(&b.name))
+        };
+        let by_name = self.get(namespace, name);
+        by_name.or_else(|| by_endpoint().filter(|_| !self.listing)).filter(|i| !i.deleting)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::spec::Spec;
 /// Why there is no Instance to go on with.
 pub(crate) enum Missing {
     Unknown,
+    NotListed,
     Offline,
     NoEndpoint,
     Several(String),
@@ -49,8 +50,8 @@ impl<'a> Round<'a> {
         if let Some(end) = wrong_board(spec, instance) {
             return self.end(index, record, None, end);
         }
-        let found = pin(spec, instance);
-        let Some(pinned) = record.pinned.as_ref().filter(|pinned| **pinned == found) else {
+        let Some(pinned) = record.pinned.as_ref().filter(|p| is_pinned(p, spec, instance)) else {
+            let found = pin(spec, instance);
             if let Some(twin) = self.twin(index, &found) {
                 let found = Record { pinned: Some(found), ..record.clone() };
                 let left_out = found.as_twin_of(&twin, self.now);
@@ -67,7 +68,7 @@ impl<'a> Round<'a> {
         let (boards, job) = (self.view.boards, self.view.job.uid.as_str());
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
-        if boards.is_shared(job, &pinned.endpoint) {
+        if self.shares && boards.is_shared(job, &pinned.endpoint) {
             if let Some(newer) = self.superseded_by(&pinned.endpoint) {
                 let message = format!("{newer} has flashed this device since");
                 let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));
@@ -222,7 +223,8 @@ impl<'a> Round<'a> {
         let instance = match &record.pinned {
             Some(pinned) => instances
                 .find_again(&pinned.namespace, &pinned.name, &pinned.endpoint)
-                .ok_or(Missing::Offline)?,
+                .ok_or(if instances.listing { Missing::NotListed } else { Missing::Offline })?,
+            None if instances.listing => return Err(Missing::NotListed),
             None => look_up(self.view, instances, &record.device)?,
         };
         if instance.endpoint.is_empty() {
@@ -249,6 +251,10 @@ impl<'a> Round<'a> {
                     "Akri's Instances cannot be read yet",
                     None,
                 );
+            }
+            Missing::NotListed => {
+                let words = "Akri's Instances are being listed";
+                return self.waits(record, State::Pending, words, None);
             }
             Missing::Offline => "no Akri Instance for this device now",
             Missing::NoEndpoint => "its Akri Instance has no HOST_ENDPOINT",
@@ -290,6 +296,13 @@ pub(crate) fn pin(spec: &Spec, instance: &Instance) -> Pinned {
         name: instance.name.clone(),
         endpoint: spec.host_endpoint.clone().unwrap_or_else(|| instance.endpoint.clone()),
     }
+}
+
+/// Whether that is what [`pin`] would say, without a copy for every device that waits.
+fn is_pinned(pinned: &Pinned, spec: &Spec, instance: &Instance) -> bool {
+    pinned.namespace == instance.namespace
+        && pinned.name == instance.name
+        && &pinned.endpoint == spec.host_endpoint.as_ref().unwrap_or(&instance.endpoint)
 }
 
 /// The board guard: firmware for one type of board never reaches another.

@@ -98,7 +98,8 @@ pub fn has_room(spec: &Spec, ledger: &Ledger, failing: usize) -> bool {
 
 /// Whether two devices got different images in this revision: what the tag names is not what it named before.
 fn tag_has_moved(ledger: &Ledger) -> bool {
-    let current = ledger.records.iter().filter(|r| r.revision == ledger.header.revision);
+    let known = ledger.records.iter().filter(|r| r.digest.is_some());
+    let current = known.filter(|r| r.revision == ledger.header.revision);
     let mut digests = current.filter_map(|r| r.digest.as_ref());
     digests.next().is_some_and(|first| digests.any(|other| other != first))
 }

@@ -51,6 +51,10 @@ pub struct Round<'a> {
     pub(crate) halt: Option<Reason>,
     /// Whether failures leave room for first attempts.
     pub(crate) room: bool,
+    /// Whether any of the boards may be another job's, too.
+    pub(crate) shares: bool,
+    /// The records that have objects, by target.
+    pub(crate) at_hand: HashMap<&'a str, &'a Record>,
     /// The first place whose turn has not come.
     bound: usize,
     pub(crate) ledger: &'a Ledger,
@@ -82,11 +86,13 @@ impl<'a> Round<'a> {
         let mut waiting: Option<Timestamp> = None;
         let mut claimed = HashSet::new();
         let mut failing = 0;
+        let mut at_hand = HashMap::new();
         for record in &ledger.records {
             let children = view.children.get(&record.target);
             if record.outcome.is_some() && children.is_none() {
                 continue;
             }
+            at_hand.extend(children.map(|_| (record.target.as_str(), record)));
             let pod = children.and_then(|c| c.pods.get(&record.attempt)).and_then(Slot::here);
             let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));
             failing += usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
@@ -126,6 +132,8 @@ impl<'a> Round<'a> {
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
             room: spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing)),
             bound: rollout::bound(spec, ledger),
+            shares: view.boards.shares(&view.job.uid),
+            at_hand,
         }
     }
 

@@ -63,9 +63,12 @@ impl Selector {
 /// Whether two names mean the same type of board: people and boards write esp32s3 in many ways. A name with nothing
 /// in it says nothing, and is the same as no other.
 pub(crate) fn same_board(a: &str, b: &str) -> bool {
-    let plain = |text: &str| text.trim().replace(['-', '_'], "").to_lowercase();
-    let a = plain(a);
-    !a.is_empty() && a == plain(b)
+    plain(a).next().is_some() && (a == b || plain(a).eq(plain(b)))
+}
+
+/// Compared for every device that waits, at every look: so without a copy.
+fn plain(text: &str) -> impl Iterator<Item = char> {
+    text.trim().chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase)
 }
 
 /// Whether what a device reports is in the range. What cannot be read as a version is in none.

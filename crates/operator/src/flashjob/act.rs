@@ -5,10 +5,8 @@ use std::time::Duration;
 use flashjob_plan::ledger::Change;
 use flashjob_plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner};
 use futures::FutureExt;
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -17,8 +15,8 @@ use super::index::Doubt;
 use super::ledger;
 use super::observe;
 use super::read::{self, in_time};
+use super::slim;
 use super::status;
-use super::watch::flashjobs;
 use super::write;
 use crate::client::words;
 use crate::clock;
@@ -126,10 +124,10 @@ impl Engine {
         self.enqueue(uid, async move {
             let result = match kind {
                 Kind::Service => {
-                    write::delete::<core::Service>(&client, &namespace, &name, &object).await
+                    write::delete::<slim::Service>(&client, &namespace, &name, &object).await
                 }
                 Kind::Pod(_) => {
-                    write::delete::<core::Pod>(&client, &namespace, &name, &object).await
+                    write::delete::<slim::Pod>(&client, &namespace, &name, &object).await
                 }
             };
             Answer::Deleted { target, kind, uid: object, result }
@@ -140,7 +138,11 @@ impl Engine {
     pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Doubt>) {
         for doubt in doubts {
             let Some(job) = self.jobs.get(&doubt.job) else {
-                self.orphan_left(&doubt);
+                // Not seen yet, or gone for good. Only the complete list of jobs tells.
+                match self.synced.contains("flashjobs") {
+                    true => self.orphan_left(&doubt),
+                    false => self.recheck(doubt),
+                }
                 continue;
             };
             let namespace = job.seen.job.namespace.clone();
@@ -148,13 +150,13 @@ impl Engine {
             self.enqueue(&doubt.job.clone(), async move {
                 match doubt.kind {
                     Kind::Pod(attempt) => {
-                        let api: Api<core::Pod> = Api::namespaced(client, &namespace);
+                        let api: Api<slim::Pod> = Api::namespaced(client, &namespace);
                         let found = read::live(&api, &doubt.name).await;
                         let found = found.as_ref().map(observe::pod_facts);
                         Answer::PodChecked { doubt, attempt, found }
                     }
                     Kind::Service => {
-                        let api: Api<core::Service> = Api::namespaced(client, &namespace);
+                        let api: Api<slim::Service> = Api::namespaced(client, &namespace);
                         let found = read::live(&api, &doubt.name).await;
                         let found = found.as_ref().map(observe::service_facts);
                         Answer::ServiceChecked { doubt, found }
@@ -170,7 +172,7 @@ impl Engine {
             return;
         }
         job.listing_pods = true;
-        let api: Api<core::Pod> =
+        let api: Api<slim::Pod> =
             Api::namespaced(self.context.client.clone(), &job.seen.job.namespace);
         let selector = format!("{}={uid}", names::JOB_UID);
         self.enqueue(uid, async move {
@@ -224,10 +226,10 @@ impl Engine {
         });
     }
 
-    fn job_api(&self, uid: &str) -> Api<DynamicObject> {
+    fn job_api(&self, uid: &str) -> Api<slim::FlashJob> {
         let namespace =
             self.jobs.get(uid).map(|j| j.seen.job.namespace.as_str()).unwrap_or_default();
-        Api::namespaced_with(self.context.client.clone(), namespace, &flashjobs())
+        Api::namespaced(self.context.client.clone(), namespace)
     }
 
     fn write_status(&mut self, uid: &str, status: flashjob_api::FlashJobStatus, finished: bool) {
@@ -293,8 +295,12 @@ impl Engine {
                 job.ledger.reading = true;
                 self.enqueue(uid, async move {
                     for (name, object) in remains {
-                        let gone =
-                            write::delete::<ConfigMap>(&client, &facts.namespace, &name, &object);
+                        let gone = write::delete::<slim::ConfigMap>(
+                            &client,
+                            &facts.namespace,
+                            &name,
+                            &object,
+                        );
                         if let Err(error) = gone.await {
                             return Answer::LedgerCleared(Err(words(&error)));
                         }
@@ -323,7 +329,6 @@ impl Engine {
             let keys = ledger.patch(shard, change);
             let before = job.ledger.shards.get(shard).cloned();
             job.ledger.flushing.insert(shard, change.clone());
-            job.ledger.flushed.insert(shard, now);
             let (client, facts) = (self.context.client.clone(), job.seen.job.clone());
             let of_this_shard =
                 |end: &&AttemptEnd| flashjob_plan::ledger::shard_of(end.index) == shard;

@@ -68,7 +68,7 @@ impl Engine {
             }
             Answer::StatusWritten { result, before } => {
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    job.pace.busy = false;
+                    job.pace.answered(Instant::now());
                 }
                 self.status_written(uid, result, &before);
             }
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// Looks again a little later.
-    fn recheck(&mut self, doubt: Doubt) {
+    pub(super) fn recheck(&mut self, doubt: Doubt) {
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RECHECK).await;

@@ -43,6 +43,8 @@ pub struct Context {
 
 /// Everything the engine takes in.
 pub enum Input {
+    /// The ledgers of all jobs. Comes before the first job.
+    Ledgers(HashMap<String, Vec<Shard>>),
     /// A watch has seen something.
     Sight(Sight),
     /// A write for this job was answered.
@@ -125,17 +127,21 @@ pub struct Engine {
 /// Runs the controller until `stop` says so. The lease must be held.
 pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::Result<()> {
     let (inputs, mut arriving) = mpsc::channel(MOST_INPUTS);
-    let ledgers = read_ledgers(&context, &mut stop).await;
-    let Some(ledgers) = ledgers else { return Ok(()) };
-    Watches {
+    let watches = Watches {
         client: context.client.clone(),
         namespace: context.namespace.clone(),
         settings: context.settings.clone(),
         missing: context.missing.clone(),
         metrics: context.metrics.clone(),
         inputs: inputs.clone(),
-    }
-    .start();
+    };
+    watches.start();
+    let (client, namespace) = (context.client.clone(), context.namespace.clone());
+    tokio::spawn(async move {
+        let ledgers = read_ledgers(&client, namespace.as_deref()).await;
+        let _ = watches.inputs.send(Input::Ledgers(ledgers)).await;
+        watches.start_jobs();
+    });
     let (missing, known) = (context.missing.clone(), inputs.clone());
     tokio::spawn(async move {
         missing.known().await;
@@ -152,7 +158,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         addresses: Addresses::default(),
         due: BTreeSet::new(),
         claimed: false,
-        ledgers,
+        ledgers: HashMap::new(),
         synced: HashSet::new(),
         listed_jobs: None,
         listed_instances: None,
@@ -193,31 +199,23 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
     Ok(())
 }
 
-/// The ledgers of all jobs, read once, after the lease was won. `None` if the process stops meanwhile.
-async fn read_ledgers(
-    context: &Context,
-    stop: &mut watch::Receiver<bool>,
-) -> Option<HashMap<String, Vec<Shard>>> {
+/// The ledgers of all jobs, read once, after the lease was won.
+async fn read_ledgers(client: &Client, namespace: Option<&str>) -> HashMap<String, Vec<Shard>> {
     let mut pause = Duration::from_millis(500);
     loop {
-        let read = ledger::read_all(&context.client, context.namespace.as_deref(), None);
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return None,
-            read = read => match read {
-                Ok(ledgers) => return Some(ledgers),
-                Err(error) => tracing::warn!(error = words(&error), "the ledgers could not be read"),
-            },
+        match ledger::read_all(client, namespace, None).await {
+            Ok(ledgers) => return ledgers,
+            Err(error) => tracing::warn!(error = words(&error), "the ledgers could not be read"),
         }
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return None,
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(10)),
-        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(10));
     }
 }
 
 impl Engine {
     fn take(&mut self, input: Input) {
         match input {
+            Input::Ledgers(ledgers) => self.ledgers = ledgers,
             Input::Sight(sight) => self.see(sight),
             Input::Answer(job, answer) => {
                 self.pool.done();
@@ -230,9 +228,15 @@ impl Engine {
         }
     }
 
-    /// Whether enough is known to decide. Akri may come later; jobs then say that they wait for it.
+    /// Whether Akri's Instances are being listed or have been.
+    fn knows_instances(&self) -> bool {
+        self.instances.listing || self.synced.contains("instances")
+    }
+
+    /// Whether enough is known to decide. Akri may come later; jobs then say that they wait for it. Its Instances may be
+    /// many and are not waited for: a device that was listed can go on.
     fn ready(&self) -> bool {
-        let akri = self.synced.contains("instances") || self.context.missing.lacks(INSTANCES);
+        let akri = self.knows_instances() || self.context.missing.lacks(INSTANCES);
         akri && ["flashjobs", "pods", "services"].iter().all(|kind| self.synced.contains(kind))
     }
 
@@ -311,7 +315,7 @@ impl Engine {
             job: &job.seen.job,
             settings: &self.context.settings,
             ledger: job.ledger.state(),
-            instances: self.synced.contains("instances").then_some(&self.instances),
+            instances: self.knows_instances().then_some(&self.instances),
             children: self.index.children(uid),
             settled: job.settled,
             trouble: job.trouble.as_deref(),

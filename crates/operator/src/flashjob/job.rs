@@ -11,6 +11,10 @@ use super::status::Pace;
 
 /// At most one look in this time, however much happens.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// And not more often than this times the number of devices, because a look goes over all of them.
+const LOOK_EVERY_PER_DEVICE: Duration = Duration::from_micros(50);
+/// The longest that comes to.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What the engine knows of one job.
 pub struct JobState {
@@ -100,10 +104,16 @@ impl JobState {
 
     /// Asks for a look at `at`; an earlier one that was asked for stays.
     pub fn look_at(&mut self, at: Instant) -> Instant {
-        let earliest = self.last_look.map_or(at, |last| at.max(last + LOOK_EVERY));
+        let earliest = self.last_look.map_or(at, |last| at.max(last + self.pause()));
         let at = self.look_at.map_or(earliest, |before| before.min(earliest));
         self.look_at = Some(at);
         at
+    }
+
+    fn pause(&self) -> Duration {
+        let devices = self.ledger.sealed().map_or(0, |ledger| ledger.records.len());
+        let devices = u32::try_from(devices).unwrap_or(u32::MAX);
+        LOOK_EVERY_PER_DEVICE.saturating_mul(devices).clamp(LOOK_EVERY, LONGEST_PAUSE)
     }
 
     /// Whether a look is due; if so it counts as taken.

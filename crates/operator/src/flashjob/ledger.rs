@@ -1,7 +1,7 @@
 //! A job's ledger in memory: the truth, moved on by acknowledged writes and by nothing else.
 //!
 //! It is read once after the lease was won, and again when a write did not go as it should; it is never watched. Writes
-//! are grouped: one under way per ConfigMap, the next 250 ms after the last at the earliest, each with everything that
+//! are grouped: one under way per ConfigMap, the next 250 ms after its answer at the earliest, each with everything that
 //! is to be said by then, each carrying the resourceVersion of the state it was decided on.
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,9 +18,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::read::{self, in_time};
+use super::slim;
 use super::write::{self, Created};
 
-/// A ConfigMap is written at most this often.
+/// How long a ConfigMap is left alone after a write.
 pub const GROUP: Duration = Duration::from_millis(250);
 
 /// One ConfigMap as read or acknowledged.
@@ -45,7 +46,7 @@ pub struct Memory {
     pub reading: bool,
     /// The writes under way, by shard.
     pub flushing: BTreeMap<usize, Change>,
-    /// When each shard was last written.
+    /// When the last write of each shard was answered.
     pub flushed: HashMap<usize, Instant>,
     leftovers: Vec<(String, String)>,
 }
@@ -114,6 +115,7 @@ impl Memory {
     /// A write was acknowledged: what it changed.
     pub fn acknowledge(&mut self, index: usize, acknowledged: Shard) -> Option<Change> {
         let change = self.flushing.remove(&index)?;
+        self.flushed.insert(index, Instant::now());
         let Content::Sealed(ledger) = &mut self.content else { return None };
         ledger.apply(index, &change);
         match self.shards.get_mut(index) {
@@ -144,7 +146,7 @@ pub async fn read_all(
     namespace: Option<&str>,
     job_uid: Option<&str>,
 ) -> kube::Result<HashMap<String, Vec<Shard>>> {
-    let api: Api<ConfigMap> = match namespace {
+    let api: Api<slim::ConfigMap> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
@@ -152,12 +154,12 @@ pub async fn read_all(
         Some(uid) => format!("{},{}={uid}", names::SHARD, names::JOB_UID),
         None => names::SHARD.to_owned(),
     };
-    let ours = |object: ConfigMap| {
+    let ours = |object: slim::ConfigMap| {
         let job = object.labels().get(names::JOB_UID).cloned()?;
         let owners = object.owner_references();
         let owned = owners.iter().any(|o| o.controller == Some(true) && o.uid == job);
         let stays = object.metadata.deletion_timestamp.is_none();
-        (owned && stays).then(|| (job, shard(object)))
+        (owned && stays).then(|| (job, shard(&object.metadata, object.data)))
     };
     let mut ledgers: HashMap<String, Vec<Shard>> = HashMap::new();
     // A shard may be 200 KB: small pages keep the memory flat.
@@ -205,7 +207,9 @@ pub async fn add(
         ..ConfigMap::default()
     };
     match write::create(client, object).await {
-        Created::There(found) if found.data.as_ref() == Some(&data) => Ok(shard(found)),
+        Created::There(slim::ConfigMap { metadata, data: Some(found) }) if found == data => {
+            Ok(shard(&metadata, None))
+        }
         Created::There(_) => Err("the ledger is there already with other content".into()),
         Created::Not { message, .. } => Err(message),
     }
@@ -218,7 +222,7 @@ pub async fn patch(
     shard_before: &Shard,
     keys: &BTreeMap<String, Option<String>>,
 ) -> kube::Result<Shard> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let api: Api<slim::WrittenConfigMap> = Api::namespaced(client.clone(), namespace);
     let patch = json!({
         "metadata": { "resourceVersion": shard_before.version, "uid": shard_before.uid },
         "data": keys,
@@ -226,14 +230,14 @@ pub async fn patch(
     let patched =
         in_time(api.patch(&shard_before.name, &PatchParams::default(), &Patch::Merge(&patch)))
             .await?;
-    Ok(Shard { data: BTreeMap::new(), ..shard(patched) })
+    Ok(shard(&patched.metadata, None))
 }
 
-fn shard(object: ConfigMap) -> Shard {
+fn shard(metadata: &ObjectMeta, data: Option<BTreeMap<String, String>>) -> Shard {
     Shard {
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
-        version: object.resource_version().unwrap_or_default(),
-        data: object.data.unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        version: metadata.resource_version.clone().unwrap_or_default(),
+        data: data.unwrap_or_default(),
     }
 }

@@ -21,6 +21,7 @@ mod orphans;
 mod pool;
 mod read;
 mod sights;
+mod slim;
 mod status;
 mod watch;
 mod write;

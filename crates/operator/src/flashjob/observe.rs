@@ -1,6 +1,8 @@
 //! From API objects to the few facts a decision depends on.
 
-use flashjob_api::instance::{self, Instance as AkriInstance};
+use std::sync::Arc;
+
+use flashjob_api::instance::{self, InstanceSpec};
 use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
@@ -9,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
-use kube::core::DynamicObject;
 use serde_json::Value;
+
+use super::slim;
 
 /// The name of the flash container.
 const FLASH_CONTAINER: &str = "flash-container";
@@ -18,8 +21,8 @@ const FLASH_CONTAINER: &str = "flash-container";
 /// A job as a watch or an answer showed it.
 #[derive(Clone, Debug)]
 pub struct SeenJob {
-    /// The job without its status.
-    pub job: Job,
+    /// The job without its status. It may name thousands of devices, and is handed to every write of its ledger.
+    pub job: Arc<Job>,
     /// Its resourceVersion.
     pub version: String,
     /// The same as a number.
@@ -46,16 +49,16 @@ pub struct Child<T> {
 }
 
 /// Reads a FlashJob. A spec that cannot be read makes an invalid job, not a dead watch.
-pub fn job(object: DynamicObject, settings: &Settings) -> SeenJob {
-    let DynamicObject { metadata, data, .. } = object;
-    let spec = match data.get("spec") {
-        Some(spec) => Spec::read(spec, settings),
-        None => Err(Invalid("spec is missing".into())),
+pub fn job(object: slim::FlashJob, settings: &Settings) -> SeenJob {
+    let slim::FlashJob { metadata, spec, status } = object;
+    let spec = match spec {
+        Value::Null => Err(Invalid("spec is missing".into())),
+        spec => Spec::read(&spec, settings),
     };
     let finalizers = metadata.finalizers.clone().unwrap_or_default();
     let annotation = |name: &str| metadata.annotations.as_ref().and_then(|a| a.get(name)).cloned();
     SeenJob {
-        job: Job {
+        job: Arc::new(Job {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -65,41 +68,50 @@ pub fn job(object: DynamicObject, settings: &Settings) -> SeenJob {
             finalizer: finalizers.iter().any(|f| f == names::FINALIZER),
             ledger: annotation(names::LEDGER),
             spec,
-        },
+        }),
         version_number: version(&metadata),
         version: metadata.resource_version.unwrap_or_default(),
         finalizers,
-        status: data.get("status").cloned().unwrap_or(Value::Null),
+        status,
     }
 }
 
-/// Reads an Akri Instance.
-pub fn instance(object: AkriInstance) -> Instance {
-    let property = |name: &str| {
-        object.spec.broker_properties.get(name).map(|v| v.trim().to_owned()).unwrap_or_default()
+/// Reads an Akri Instance; one that cannot be read is left out, and does not end the watch.
+pub fn instance(object: slim::Instance) -> Option<Instance> {
+    let slim::Instance { metadata, spec } = object;
+    let name = metadata.name.unwrap_or_default();
+    let spec = match serde_json::from_value::<InstanceSpec>(spec) {
+        Ok(spec) => spec,
+        Err(error) => {
+            tracing::warn!(%error, name, "an Akri Instance cannot be read and is left out");
+            return None;
+        }
     };
-    Instance {
-        uid: object.uid().unwrap_or_default(),
-        namespace: object.namespace().unwrap_or_default(),
-        name: object.name_any(),
+    let property = |name: &str| {
+        spec.broker_properties.get(name).map(|v| v.trim().to_owned()).unwrap_or_default()
+    };
+    Some(Instance {
+        uid: metadata.uid.unwrap_or_default(),
+        namespace: metadata.namespace.unwrap_or_default(),
+        name,
         endpoint: property(instance::HOST_ENDPOINT),
         device: property(instance::DEVICE),
         application: property(instance::APPLICATION_TYPE),
         version: property(instance::VERSION),
-        configuration: object.spec.configuration_name.clone(),
-        labels: object.labels().clone(),
-        deleting: object.metadata.deletion_timestamp.is_some(),
-    }
+        configuration: spec.configuration_name,
+        labels: metadata.labels.unwrap_or_default(),
+        deleting: metadata.deletion_timestamp.is_some(),
+    })
 }
 
 /// Reads a Pod of ours; `None` if it is not.
-pub fn pod(pod: core::Pod) -> Option<Child<Pod>> {
+pub fn pod(pod: slim::Pod) -> Option<Child<Pod>> {
     let attempt = pod.labels().get(names::ATTEMPT)?.parse().ok()?;
     child(&pod.metadata, attempt, pod_facts(&pod))
 }
 
 /// What matters of any Pod.
-pub fn pod_facts(pod: &core::Pod) -> Pod {
+pub fn pod_facts(pod: &slim::Pod) -> Pod {
     let status = pod.status.clone().unwrap_or_default();
     let phase = match status.phase.as_deref() {
         Some("Running") => PodPhase::Running,
@@ -137,7 +149,7 @@ pub fn pod_facts(pod: &core::Pod) -> Pod {
 }
 
 /// The board a flash Pod is for, as its environment says.
-fn board(pod: &core::Pod) -> String {
+fn board(pod: &slim::Pod) -> String {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut env =
         containers.filter(|c| c.name == FLASH_CONTAINER).flat_map(|c| c.env.iter().flatten());
@@ -168,12 +180,12 @@ fn container(status: &core::ContainerStatus) -> Container {
 }
 
 /// Reads a Service of ours; `None` if it is not.
-pub fn service(service: core::Service) -> Option<Child<Service>> {
+pub fn service(service: slim::Service) -> Option<Child<Service>> {
     child(&service.metadata, 0, service_facts(&service))
 }
 
 /// What matters of any Service.
-pub fn service_facts(service: &core::Service) -> Service {
+pub fn service_facts(service: &slim::Service) -> Service {
     let balancer = service.status.clone().and_then(|s| s.load_balancer).unwrap_or_default();
     let ingress = balancer.ingress.unwrap_or_default();
     let ipv4 = |i: &core::LoadBalancerIngress| {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use flashjob_plan::boards::{Boards, Seniority};
 use flashjob_plan::facts::Service;
-use flashjob_plan::instances::Instance;
+use flashjob_plan::instances::{Instance, Instances};
 use flashjob_plan::ledger::{Outcome, Record};
 
 use super::engine::Engine;
@@ -130,7 +130,13 @@ impl Engine {
 
     fn see_instance(&mut self, seen: Seen<Box<Instance>>) {
         match seen {
-            Seen::Listing => self.listed_instances = Some(HashSet::new()),
+            Seen::Listing => {
+                if !self.synced.contains("instances") {
+                    // A first list that broke off says nothing of what is there now.
+                    self.instances = Instances::being_listed();
+                }
+                self.listed_instances = Some(HashSet::new());
+            }
             Seen::There(instance) => {
                 if let Some(listed) = &mut self.listed_instances {
                     listed.insert((instance.namespace.clone(), instance.name.clone()));
@@ -145,6 +151,7 @@ impl Engine {
                 for (namespace, name) in known.iter().filter(|key| !listed.contains(*key)) {
                     self.instances.remove(namespace, name);
                 }
+                self.instances.listing = false;
                 self.synced("instances");
             }
         }

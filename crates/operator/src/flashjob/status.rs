@@ -14,7 +14,7 @@ use tokio::time::Instant;
 pub struct Pace {
     /// A write is under way.
     pub busy: bool,
-    /// When the last one began, and the size of it.
+    /// When the last one was sent or answered, and the size of it.
     pub last: Option<(Instant, usize)>,
     /// Not before this: the last one failed.
     pub not_before: Option<Instant>,
@@ -23,6 +23,12 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// The write under way has come to its end. The pause begins now: a slow server gets no more of them.
+    pub fn answered(&mut self, now: Instant) {
+        self.busy = false;
+        self.last = self.last.map(|(_, size)| (now, size));
+    }
+
     /// When the next status may be written: the first at once, the final one at once, any other after a pause that
     /// keeps a large status from filling the API server's history.
     pub fn next(&self, urgent: bool) -> Option<Instant> {

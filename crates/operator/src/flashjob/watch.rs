@@ -4,21 +4,18 @@
 
 use std::fmt::Debug;
 
-use flashjob_api::instance::Instance as AkriInstance;
 use flashjob_plan::facts::{Pod, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
 use futures::{Stream, StreamExt};
-use k8s_openapi::api::core::v1 as core;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 
 use super::engine::Input;
 use super::observe::{self, Child, SeenJob};
+use super::slim;
 use crate::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
 use crate::metrics::Metrics;
 
@@ -55,49 +52,30 @@ pub struct Watches {
     pub inputs: Sender<Input>,
 }
 
-/// The FlashJob kind, read leniently.
-pub fn flashjobs() -> ApiResource {
-    let (group, kind) = (flashjob_api::GROUP, "FlashJob");
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), "flashjobs")
-}
-
 impl Watches {
-    /// Starts all four.
-    pub fn start(self) {
-        let ours = watcher::Config::default().labels(names::JOB_UID);
-
+    /// Starts the watch of jobs. Their ledgers are known by now: a job without one would be begun anew.
+    pub fn start_jobs(&self) {
         let settings = self.settings.clone();
-        let jobs = match &self.namespace {
-            Some(n) => Api::namespaced_with(self.client.clone(), n, &flashjobs()),
-            None => Api::all_with(self.client.clone(), &flashjobs()),
-        };
-        let read = move |object: DynamicObject| Some(Box::new(observe::job(object, &settings)));
-        self.spawn(
-            "flashjobs",
-            Some(FLASHJOBS),
-            jobs,
-            watcher::Config::default(),
-            read,
-            Sight::Job,
-        );
+        let jobs: Api<slim::FlashJob> = self.scoped();
+        let read = move |object| Some(Box::new(observe::job(object, &settings)));
+        let all = watcher::Config::default();
+        self.spawn("flashjobs", Some(FLASHJOBS), jobs, all, read, Sight::Job);
+    }
 
+    /// Starts all others.
+    pub fn start(&self) {
         // Instances may be in any namespace; which of them a job may use is a decision.
-        let instances: Api<DeserializeGuard<AkriInstance>> = Api::all(self.client.clone());
-        let read = |object: DeserializeGuard<AkriInstance>| match object.0 {
-            Ok(object) => Some(Box::new(observe::instance(object))),
-            Err(error) => {
-                tracing::warn!(%error, "an Akri Instance cannot be read and is left out");
-                None
-            }
-        };
+        let instances: Api<slim::Instance> = Api::all(self.client.clone());
+        let read = |object| observe::instance(object).map(Box::new);
         let all = watcher::Config::default();
         self.spawn("instances", Some(INSTANCES), instances, all, read, Sight::Instance);
 
-        let pods: Api<core::Pod> = self.scoped();
+        let ours = watcher::Config::default().labels(names::JOB_UID);
+        let pods: Api<slim::Pod> = self.scoped();
         let read = |object| observe::pod(object).map(Box::new);
         self.spawn("pods", None, pods, ours.clone(), read, Sight::Pod);
 
-        let services: Api<core::Service> = self.scoped();
+        let services: Api<slim::Service> = self.scoped();
         let read = |object| observe::service(object).map(Box::new);
         self.spawn("services", None, services, ours, read, Sight::Service);
     }
@@ -148,8 +126,7 @@ async fn follow<K: Resource, T>(
         metrics.watch_heard(kind);
         let seen = match event {
             Ok(watcher::Event::Init) => Some(Seen::Listing),
-            Ok(watcher::Event::InitApply(mut object) | watcher::Event::Apply(mut object)) => {
-                object.managed_fields_mut().clear();
+            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
                 read(object).map(Seen::There)
             }
             Ok(watcher::Event::Delete(object)) => read(object).map(Seen::Left),

@@ -7,9 +7,10 @@ use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::core::Request;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use flashjob_plan::names;
 
@@ -44,17 +45,17 @@ impl<T> Created<T> {
     }
 }
 
-/// Creates an object; whatever happens on the way, says whether it is there afterwards.
-pub async fn create<K>(client: &Client, object: K) -> Created<K>
+/// Creates an object; whatever happens on the way, says whether it is there afterwards. `A` is how it is read back.
+pub async fn create<K, A>(client: &Client, object: K) -> Created<A>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    K: Resource<DynamicType = ()> + Serialize,
+    A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + Debug
-        + Serialize
         + DeserializeOwned,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let error = match in_time(api.create(&PostParams::default(), &object)).await {
+    let api: Api<A> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let error = match in_time(send::<K, A>(client, &api, &object)).await {
         Ok(created) => return Created::There(created),
         Err(error) => error,
     };
@@ -87,31 +88,40 @@ where
     }
 }
 
+async fn send<K: Serialize, A: Resource + DeserializeOwned>(
+    client: &Client,
+    api: &Api<A>,
+    object: &K,
+) -> kube::Result<A> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = Request::new(api.resource_url()).create(&PostParams::default(), body);
+    client.request(request.map_err(kube::Error::BuildRequest)?).await
+}
+
 /// Ours is what the same job controls, for the same target and attempt.
-fn is_same<K: Resource>(found: &K, wanted: &K) -> bool {
-    let owner = |k: &K| {
-        k.owner_references().iter().find(|o| o.controller == Some(true)).map(|o| o.uid.clone())
-    };
-    let label = |k: &K, name: &str| k.labels().get(name).cloned();
+fn is_same(found: &impl Resource, wanted: &impl Resource) -> bool {
     owner(found).is_some()
         && owner(found) == owner(wanted)
         && [names::JOB_UID, names::TARGET, names::ATTEMPT, names::SHARD]
             .iter()
-            .all(|name| label(found, name) == label(wanted, name))
+            .all(|name| found.labels().get(*name) == wanted.labels().get(*name))
+}
+
+fn owner(object: &impl Resource) -> Option<&String> {
+    object.owner_references().iter().find(|o| o.controller == Some(true)).map(|o| &o.uid)
 }
 
 /// Deletes this very object. `Ok` means that the server knows we want it gone, or that it is.
 pub async fn delete<K>(client: &Client, namespace: &str, name: &str, uid: &str) -> kube::Result<()>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned,
+    K: Resource<DynamicType = ()>,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let only_this = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
     let params = DeleteParams::background().preconditions(only_this);
-    match in_time(api.delete(name, &params)).await {
+    let request = Request::new(K::url_path(&(), Some(namespace))).delete(name, &params);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    // The answer is the object or a Status; that there is one is all that matters.
+    match in_time(client.request::<IgnoredAny>(request)).await {
         Ok(_) => Ok(()),
         // Gone, or another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),

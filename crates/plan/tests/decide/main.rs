@@ -6,11 +6,13 @@ mod addresses;
 mod attempts;
 mod boards;
 mod edits;
+mod listing;
 mod moments;
 mod original;
 mod pairs;
 mod permits;
 mod places;
+
 mod properties;
 mod restarts;
 mod rollouts;
