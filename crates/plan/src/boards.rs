@@ -40,8 +40,6 @@ struct Party {
     holds: Vec<String>,
     wants: Vec<String>,
     knows: Vec<String>,
-    /// It has had a board in common with another job.
-    shares: bool,
 }
 
 impl Boards {
@@ -55,11 +53,6 @@ impl Boards {
         let board = self.boards.entry(endpoint.to_owned()).or_default();
         if !board.known_to.iter().any(|j| j == job) {
             board.known_to.push(job.to_owned());
-            if let [_, _, ..] = board.known_to[..] {
-                for other in &board.known_to {
-                    self.jobs.entry(other.clone()).or_default().shares = true;
-                }
-            }
             self.jobs.entry(job.to_owned()).or_default().knows.push(endpoint.to_owned());
         }
     }
@@ -128,12 +121,7 @@ impl Boards {
         freed
     }
 
-    /// Whether a board of this job may be another's, too. Most jobs have all of theirs for themselves.
-    pub fn shares(&self, job: &str) -> bool {
-        self.jobs.get(job).is_some_and(|party| party.shares)
-    }
-
-    /// Whether another job has this board among its devices, too.
+    /// Whether another job has this board among its devices, too. Most boards are in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
         let board = self.boards.get(endpoint);
         board.is_some_and(|b| b.known_to.iter().any(|other| other != job))
@@ -218,7 +206,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_jobs_that_are_gone() {
         let mut boards = two();
-        assert!(boards.shares("old") && boards.is_shared("old", "board"));
+        assert!(boards.is_shared("old", "board"));
         boards.hold("new", vec!["board".into()]);
         assert!(boards.forget("new"));
         assert!(!boards.is_shared("old", "board"));

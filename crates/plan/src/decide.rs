@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use crate::deletion;
 use crate::edits::{Edits, chosen};
 use crate::facts::{LedgerState, View};
+use crate::in_use::boards_at_work;
 use crate::ledger::{Ledger, Record};
 use crate::names;
 use crate::plan::{LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
 use crate::rollout::{self, Turn};
-use crate::round::{Round, boards_at_work};
+use crate::round::Round;
 use crate::status::{self, Verdict};
 
 /// Looks at one job and says what to do.

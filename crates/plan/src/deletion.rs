@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 
 use crate::facts::View;
+use crate::in_use::boards_at_work;
 use crate::plan::{Deletion, Plan};
-use crate::round::boards_at_work;
 
 /// What is left to do before the job may go.
 pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {

@@ -18,6 +18,7 @@ mod edits;
 mod end;
 pub mod facts;
 mod flashing;
+mod in_use;
 pub mod instances;
 pub mod ledger;
 pub mod names;
@@ -35,6 +36,6 @@ mod twins;
 
 pub use decide::decide;
 pub use facts::{Job, LedgerState, Settings, View};
+pub use in_use::boards_held;
 pub use plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan};
-pub use round::boards_held;
 pub use service::owner;

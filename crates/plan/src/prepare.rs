@@ -6,10 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use crate::access::NODE_PORT;
 use crate::end::End;
 use crate::facts::{Children, Refusal, Service, View};
+use crate::in_use::pod_in_use;
 use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{Outcome, Pinned, Record};
 use crate::plan::{Deletion, NewObject};
-use crate::round::{NO_ROOM, Round, State, pod_in_use};
+use crate::round::{NO_ROOM, Round, State};
 use crate::selector::same_board;
 use crate::service;
 use crate::spec::Spec;
@@ -68,7 +69,7 @@ impl<'a> Round<'a> {
         let (boards, job) = (self.view.boards, self.view.job.uid.as_str());
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
-        if self.shares && boards.is_shared(job, &pinned.endpoint) {
+        if boards.is_shared(job, &pinned.endpoint) {
             if let Some(newer) = self.superseded_by(&pinned.endpoint) {
                 let message = format!("{newer} has flashed this device since");
                 let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));

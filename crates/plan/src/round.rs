@@ -7,13 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use flashjob_api::{InFlight, Reason, ServiceType};
+use flashjob_api::{InFlight, Reason};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::access::NODE_PORT;
 use crate::end::{self, End};
-use crate::facts::{Children, LedgerState, Pod, Slot, View};
+use crate::facts::{Pod, Slot, View};
+use crate::in_use::{in_use, pod_in_use, rests, takes_node_port};
 use crate::ledger::{self, Change, Ledger, Outcome, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
 use crate::rollout::{self, Turn};
@@ -51,8 +52,6 @@ pub struct Round<'a> {
     pub(crate) halt: Option<Reason>,
     /// Whether failures leave room for first attempts.
     pub(crate) room: bool,
-    /// Whether any of the boards may be another job's, too.
-    pub(crate) shares: bool,
     /// The records that have objects, by target.
     pub(crate) at_hand: HashMap<&'a str, &'a Record>,
     /// The first place whose turn has not come.
@@ -132,7 +131,6 @@ impl<'a> Round<'a> {
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
             room: spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing)),
             bound: rollout::bound(spec, ledger),
-            shares: view.boards.shares(&view.job.uid),
             at_hand,
         }
     }
@@ -373,63 +371,4 @@ impl<'a> Round<'a> {
         }
         plan
     }
-}
-
-/// Boards whose Pods have not ended, for a job that goes or has lost its ledger: none of them is free for another job yet.
-pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<String> {
-    let pods = view.children.values().flat_map(|children| children.pods.values());
-    let seen = pods.filter(|slot| pod_in_use(slot, now)).filter_map(|slot| slot.seen.as_ref());
-    let mut boards: Vec<String> = seen.map(|pod| pod.endpoint.clone()).collect();
-    if let LedgerState::Sealed(ledger) = view.ledger {
-        // A Pod that is being made has not been seen yet.
-        let open = ledger.records.iter().filter(|r| {
-            let children = view.children.get(&r.target);
-            r.open && children.is_some_and(|c| holds_slot(c, r.attempt, now))
-        });
-        boards.extend(open.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()));
-    }
-    boards.extend(takes_node_port(view).then(|| NODE_PORT.to_owned()));
-    boards.sort();
-    boards.dedup();
-    boards
-}
-
-/// Whether one of the job's Services has the node port, or is about to.
-fn takes_node_port(view: &View<'_>) -> bool {
-    let asked = view.job.spec.as_ref().is_ok_and(|s| s.access.kind == ServiceType::NodePort);
-    let mut services = view.children.values().map(|children| &children.service);
-    services.any(|slot| slot.here().map_or(slot.busy && asked, |service| service.node_port))
-}
-
-fn rests(record: &Record, now: Timestamp) -> bool {
-    !record.open && record.retry_at.is_some_and(|at| at > now)
-}
-
-/// Boards that a job holds, read off its ledger and its objects: what a new process claims for every job before it looks at
-/// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
-pub fn boards_held(
-    ledger: &Ledger,
-    children: &HashMap<String, Children>,
-    now: Timestamp,
-) -> Vec<String> {
-    let held = ledger.records.iter().filter(|record| {
-        record.open || children.get(&record.target).is_some_and(|c| in_use(c, now))
-    });
-    held.filter_map(|record| record.pinned.as_ref()).map(|p| p.endpoint.clone()).collect()
-}
-
-/// A slot of maxParallel is held from sending the Pod until the end of its container is seen.
-fn holds_slot(children: &Children, attempt: u32, now: Timestamp) -> bool {
-    children.pods.get(&attempt).is_some_and(|slot| pod_in_use(slot, now))
-}
-
-pub(crate) fn pod_in_use(slot: &Slot<Pod>, now: Timestamp) -> bool {
-    slot.busy || slot.here().is_some_and(|pod| !pod.over(now))
-}
-
-fn in_use(children: &Children, now: Timestamp) -> bool {
-    let service = &children.service;
-    service.busy
-        || service.here().is_some()
-        || children.pods.values().any(|slot| pod_in_use(slot, now))
 }
