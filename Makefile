@@ -41,8 +41,9 @@ build: ## Build the operator: target/release/flashjob-operator
 
 # More threads than cores: most of the tests wait for something most of the time.
 .PHONY: test
-test: ## Run all tests against a real API server (builds one the first time, see assets)
+test: ## Run all tests against a real API server and registry (had the first time, see assets)
 	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
 
 .PHONY: bench

@@ -38,6 +38,24 @@ impl Assets {
     }
 }
 
+/// Finds Debian's registry: the program that is named, then PATH, then the cache that `hack/registry.sh` fills.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no arguments: its settings are in the environment"
+)]
+pub(crate) fn registry() -> Result<PathBuf> {
+    if let Some(named) = env::var_os("DOCKER_REGISTRY").filter(|value| !value.is_empty()) {
+        return Ok(named.into());
+    }
+    let folders = folders(|name| env::var_os(name));
+    let cached = folders.last().and_then(|cache| Some(cache.parent()?.join("docker-registry")));
+    let Some(program) = find(&[folders, cached.into_iter().collect()].concat(), "docker-registry")
+    else {
+        bail!("no docker-registry found: run `hack/registry.sh`");
+    };
+    Ok(program)
+}
+
 fn folders(var: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let set = |name| var(name).filter(|value| !value.is_empty());
     let cache = set("XDG_CACHE_HOME")

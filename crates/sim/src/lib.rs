@@ -25,6 +25,7 @@ pub mod load_balancer;
 mod observe;
 mod pki;
 pub mod process;
+pub mod registry;
 pub mod wait;
 
 pub use akri::Akri;
@@ -34,4 +35,5 @@ pub use gate::{Call, Gate, Verdict};
 pub use kubelet::{End, Farewell, Kubelet, Script, Started};
 pub use load_balancer::{LoadBalancer, Pool};
 pub use process::Running;
+pub use registry::Registry;
 pub use wait::eventually;
