@@ -1,0 +1,85 @@
+//! What a device says of itself on `/info`.
+//!
+//! The firmware writes it into 100 bytes and cuts off what does not fit, so this reads as far as it goes.
+
+/// A device's own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// The type of board.
+    pub device: Option<String>,
+    /// The version of its firmware.
+    pub version: Option<String>,
+    /// The version is the last thing in the answer and its end is missing.
+    pub cut: bool,
+}
+
+impl Info {
+    /// Reads the body of an answer; `None` if it says no version.
+    pub fn read(body: &str) -> Option<Info> {
+        let (device, _) = field(body, "device").unwrap_or_default();
+        let (version, cut) = field(body, "version")?;
+        let some = |text: String| Some(text).filter(|t| !t.is_empty());
+        Some(Info { device: some(device), version: Some(some(version)?), cut })
+    }
+
+    /// Whether this is the wanted version. A leading `v` does not count, and of a version that is cut off only its
+    /// beginning can be compared.
+    pub fn runs(&self, wanted: &str) -> bool {
+        let bare = |text: &str| text.trim().trim_start_matches(['v', 'V']).to_owned();
+        let wanted = bare(wanted);
+        let version = self.version.as_deref().map(bare).unwrap_or_default();
+        !version.is_empty() && (version == wanted || (self.cut && wanted.starts_with(&version)))
+    }
+
+    /// The version, for people.
+    pub fn version(&self) -> String {
+        let cut = if self.cut { "… (cut off)" } else { "" };
+        format!("{}{cut}", self.version.as_deref().unwrap_or("?"))
+    }
+}
+
+/// The value of a string field, and whether its end is missing.
+fn field(body: &str, name: &str) -> Option<(String, bool)> {
+    if let Ok(serde_json::Value::Object(whole)) = serde_json::from_str(body) {
+        return whole.get(name)?.as_str().map(|value| (value.to_owned(), false));
+    }
+    let (_, rest) = body.split_once(&format!("\"{name}\""))?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    match rest.split_once('"') {
+        Some((value, _)) => Some((value.to_owned(), false)),
+        None => Some((rest.trim_end_matches('\0').to_owned(), true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_answer_is_read() {
+        let info =
+            Info::read(r#"{"device":"esp32s2","application":"thermo","version":"0.1.0"}"#).unwrap();
+        assert_eq!(info.device.as_deref(), Some("esp32s2"));
+        assert!(
+            info.runs("0.1.0") && info.runs("v0.1.0") && !info.runs("0.1") && !info.runs("0.1.00")
+        );
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_is_compared_as_far_as_it_goes() {
+        let info =
+            Info::read(r#"{"device":"esp32s2","application":"t","version":"0.2.0-bet"#).unwrap();
+        assert!(info.cut && info.runs("0.2.0-beta.1") && !info.runs("0.2.1"));
+        assert_eq!(info.version(), "0.2.0-bet… (cut off)");
+        assert_eq!(Info::read(r#"{"device":"esp32s2","application":"a very long"#), None);
+        assert_eq!(Info::read(r#"{"device":"esp32s2","version":"#), None);
+        assert_eq!(Info::read(r#"{"device":"esp32s2","version":""#), None);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_none() {
+        for body in ["", "<html>", "{}", r#"{"version":7}"#, r#"{"version":""}"#] {
+            assert_eq!(Info::read(body), None, "{body}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How it ended, as the operator reads it from the Pod's termination message.
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// A kubelet keeps 4096 bytes of a termination message; the operator keeps 256 of the sentence.
+const MESSAGE_BYTES: usize = 1024;
+
+/// What the device said in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// It was left as it is.
+    pub skipped: bool,
+    /// A sentence for people.
+    pub message: String,
+    /// The version it reported before.
+    pub from: Option<String>,
+    /// The version it reports now.
+    pub to: Option<String>,
+    /// The image that was sent.
+    pub digest: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    result: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a str>,
+}
+
+/// The termination message.
+pub fn termination_message(outcome: &Result<Done, Failure>) -> String {
+    let report = match outcome {
+        Ok(done) => Report {
+            result: if done.skipped { "skipped" } else { "succeeded" },
+            reason: None,
+            message: shortened(&done.message),
+            from: done.from.as_deref(),
+            to: done.to.as_deref(),
+            digest: done.digest.as_deref(),
+        },
+        Err(failure) => Report {
+            result: "failed",
+            reason: Some(failure.reason.as_str()),
+            message: shortened(&failure.message),
+            from: None,
+            to: None,
+            digest: None,
+        },
+    };
+    // Strings alone: writing them cannot fail.
+    serde_json::to_string(&report).unwrap_or_default()
+}
+
+fn shortened(text: &str) -> String {
+    let end =
+        text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|e| *e <= MESSAGE_BYTES);
+    text[..end.last().unwrap_or(0)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashjob_api::Reason;
+
+    #[test]
+    fn the_operator_finds_result_reason_and_versions() {
+        let done = Done {
+            message: "runs 0.2.0".into(),
+            from: Some("0.1.0".into()),
+            to: Some("0.2.0".into()),
+            digest: Some("sha256:ab".into()),
+            skipped: false,
+        };
+        assert_eq!(
+            termination_message(&Ok(done)),
+            r#"{"result":"succeeded","message":"runs 0.2.0","from":"0.1.0","to":"0.2.0","digest":"sha256:ab"}"#
+        );
+        let failure = Failure::new(Reason::NotBack, "x".repeat(9999));
+        let text = termination_message(&Err(failure));
+        assert!(text.starts_with(r#"{"result":"failed","reason":"NotBack","message":"xxx"#));
+        assert!(text.len() < 4096);
+    }
+}
