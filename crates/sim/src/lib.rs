@@ -10,14 +10,21 @@
 //!                             kubelet
 //! ```
 //!
+//! Devices are played too: [`board::Board`] is an ESP32 on a loopback address, with the [`attestation`] service that
+//! vouches for it. They need no cluster, and `flashjob-sim boards` runs them alone.
+//!
 //! A failing part must fail the test that uses it, so errors are `anyhow` with context and waits have an end.
 
 pub mod akri;
 mod apply;
 mod assets;
+pub mod attestation;
 pub mod audit;
+pub mod board;
 mod clock;
 pub mod cluster;
+pub mod control;
+pub mod esp_image;
 pub mod gate;
 mod insist;
 pub mod kubelet;
@@ -26,14 +33,20 @@ mod observe;
 mod pki;
 pub mod process;
 pub mod registry;
+pub mod server_cert;
+mod text;
 pub mod wait;
 
 pub use akri::Akri;
+pub use attestation::Attestation;
 pub use audit::AuditEntry;
+pub use board::{Board, BoardOptions, Fault, Times};
 pub use cluster::{Cluster, Options};
+pub use esp_image::Firmware;
 pub use gate::{Call, Gate, Verdict};
 pub use kubelet::{End, Farewell, Kubelet, Script, Started};
 pub use load_balancer::{LoadBalancer, Pool};
 pub use process::Running;
 pub use registry::Registry;
+pub use server_cert::{KeyKind, ServerCert};
 pub use wait::eventually;
