@@ -63,6 +63,8 @@ impl Registry {
         fs::write(scratch.path().join("htpasswd"), HTPASSWD).context("cannot write htpasswd")?;
         let client = reqwest::Client::builder()
             .no_proxy()
+            // Tests share a registry, and each has a runtime of its own that takes its connections along.
+            .pool_max_idle_per_host(0)
             .tls_certs_only(reqwest::Certificate::from_pem(ca_pem.as_bytes()))
             .build()
             .context("cannot make an HTTP client")?;

@@ -1,0 +1,107 @@
+//! What is refused before a board is touched.
+
+use anyhow::Result;
+use flashjob_sim::registry::image::{Image, Words};
+use flashjob_sim::registry::sign::Signer;
+use flashjob_sim::{Board, Firmware, KeyKind, ServerCert};
+
+use crate::desk::{Desk, NEW, OLD, registry};
+
+/// The board knows nothing of it.
+fn untouched(board: &Board) {
+    let ledger = board.ledger();
+    assert_eq!((ledger.posts, ledger.updates.len(), board.version()), (0, 0, OLD.into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_nobody_vouches_for_is_not_asked() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = Board::start(desk.options()?).await?;
+    let ended = desk.flasher(&board).await?.run().await?;
+    ended.badly("AttestationFailed", "is it enrolled?")?;
+    untouched(&board);
+    // By given roots: another board's does not do, its own does.
+    let other = Board::start(desk.options()?).await?;
+    let flasher = desk.flasher(&board).await?.without("DICE_AUTH_URL");
+    let ended = flasher.env("ATTESTATION_ROOTS", other.identity()?.root_pem()).run().await?;
+    ended.badly("AttestationFailed", "does not vouch")?;
+    untouched(&board);
+    let flasher = desk.flasher(&board).await?.without("DICE_AUTH_URL");
+    flasher.env("ATTESTATION_ROOTS", board.identity()?.root_pem()).run().await?.well()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_who_judges_is_refused_unless_that_is_wanted() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = Board::start(desk.options()?).await?;
+    let ended = desk.flasher(&board).await?.without("DICE_AUTH_URL").run().await?;
+    ended.badly("AttestationUnavailable", "ATTESTATION=none")?;
+    untouched(&board);
+    let flasher = desk.flasher(&board).await?.without("DICE_AUTH_URL");
+    flasher.env("ATTESTATION", "none").run().await?.well()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_server_certificate_the_command_to_run_is_told() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = desk.board().await?;
+    let flasher = desk.flasher(&board).await?.env("SERVER_CRT_PATH", "/nowhere/tls.crt");
+    let ended = flasher.run().await?;
+    ended.badly("ServerCertMissing", "kubectl create secret tls flashjob-server-tls")?;
+    untouched(&board);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_boards_do_not_know_gets_no_call() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = desk.board().await?;
+    let stranger = ServerCert::self_signed(KeyKind::P256)?;
+    std::fs::write(desk.path("tls.crt"), &stranger.chain)?;
+    std::fs::write(desk.path("tls.key"), &stranger.key)?;
+    let ended = desk.flasher(&board).await?.run().await?;
+    ended.badly("NoCallback", "the one pinned in it")?;
+    assert_eq!(board.version(), OLD);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn firmware_that_is_not_signed_by_the_key_never_leaves() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = desk.board().await?;
+    let (right, wrong) = (Signer::generate()?, Signer::generate()?);
+    let registry = registry().await?;
+    let image = Image::of_firmware(&Firmware::new(NEW).build())?;
+    let digest = registry.push("signed", NEW, &image).await?;
+    let name = format!("{}/signed:{NEW}", registry.host());
+    let flasher = || {
+        let flasher = desk.flasher_for(&board.endpoint(), &name);
+        flasher.env("COSIGN_PUBLIC_KEY", right.public_pem())
+    };
+    flasher().run().await?.badly("SignatureInvalid", "")?;
+    registry.sign("signed", &digest, &wrong).await?;
+    flasher().run().await?.badly("SignatureInvalid", "")?;
+    untouched(&board);
+    registry.sign("signed", &digest, &right).await?;
+    flasher().run().await?.well()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn firmware_for_another_board_and_none_at_all_are_refused() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = desk.board().await?;
+    let registry = registry().await?;
+    let image = Image::of_firmware(&Firmware::new(NEW).build())?;
+    registry.push_index("others", NEW, Words::Oci, &[("custom/esp32c6", &image)]).await?;
+    let name = format!("{}/others:{NEW}", registry.host());
+    let ended = desk.flasher_for(&board.endpoint(), &name).run().await?;
+    ended.badly("WrongPlatform", "esp32c6")?;
+    let name = format!("{}/nothing:{NEW}", registry.host());
+    desk.flasher_for(&board.endpoint(), &name).run().await?.badly("PullFailed", "")?;
+    let linux = desk.flasher_for(&board.endpoint(), &name).env("DEVICE", "linux").run().await?;
+    linux.badly("ProtocolUnsupported", "linux")?;
+    let v6 = desk.flasher_for(&board.endpoint(), &name).env("EXTERNAL_IP", "::1").run().await?;
+    v6.badly("AddressUnsupported", "IPv4")?;
+    untouched(&board);
+    Ok(())
+}
