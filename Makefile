@@ -4,8 +4,9 @@ SHELL := bash
 .DEFAULT_GOAL := build
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
-# The operator's image, and the programs that build it and talk to the cluster.
+# The images of operator and flasher, and the programs that build them and talk to the cluster.
 IMG ?= controller:latest
+FLASHER_IMG ?= flasher:latest
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 # How long uninstall and undeploy wait for FlashJobs to go.
@@ -17,10 +18,15 @@ TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 
 CRD := config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
 OPERATOR := -p flashjob-operator
+FLASHER := -p flashjob-flasher
+# The CAs the flasher's image gets, with which it knows public registries.
+CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 # Server-side, so that no second copy of a large CRD ends up in an annotation; forced, because these objects are ours also
 # when another tool installed the original's. A server older than 1.23 does not know all fields of the CRD and refuses
 # them: there, say APPLY='kubectl apply --validate=false'.
 APPLY ?= $(KUBECTL) apply --server-side --force-conflicts
+# A flasher that nobody named is not built and pushed by anybody, so only one that was named goes into the Deployment.
+INSTALLER = IMG='$(IMG)' FLASHER_IMG='$(if $(findstring file,$(origin FLASHER_IMG)),,$(FLASHER_IMG))' hack/build-installer.sh
 DELETE = $(KUBECTL) delete --ignore-not-found=$(ignore-not-found)
 
 ##@ General
@@ -31,13 +37,13 @@ help: ## Show this list
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables\n'
-	@printf '  %-16s %s\n' IMG '$(IMG)' CONTAINER_TOOL '$(CONTAINER_TOOL)' KUBECTL '$(KUBECTL)' TIMEOUT '$(TIMEOUT)'
+	@printf '  %-16s %s\n' IMG '$(IMG)' FLASHER_IMG '$(FLASHER_IMG)' CONTAINER_TOOL '$(CONTAINER_TOOL)' KUBECTL '$(KUBECTL)' TIMEOUT '$(TIMEOUT)'
 
 ##@ Development
 
 .PHONY: build
-build: ## Build the operator: target/release/flashjob-operator
-	@cargo build --release $(OPERATOR)
+build: ## Build operator and flasher: target/release/flashjob-operator, flashjob-flasher
+	@cargo build --release $(OPERATOR) $(FLASHER)
 
 # More threads than cores: most of the tests wait for something most of the time.
 .PHONY: test
@@ -75,7 +81,7 @@ manifests: ## Generate the CRD and dist/install.yaml
 	@cargo run --quiet $(OPERATOR) -- crd >$(CRD).new || { rm -f $(CRD).new; exit 1; }
 	@mv $(CRD).new $(CRD)
 	@echo 'wrote $(CRD)'
-	@IMG= hack/build-installer.sh dist/install.yaml
+	@IMG= FLASHER_IMG= hack/build-installer.sh dist/install.yaml
 
 .PHONY: run
 run: ## Run the operator here, against the cluster of your kubeconfig (ARGS="--log-format json ...")
@@ -84,18 +90,27 @@ run: ## Run the operator here, against the cluster of your kubeconfig (ARGS="--l
 ##@ Image
 
 .PHONY: docker-build
-docker-build: ## Build the image IMG from a static binary, with CONTAINER_TOOL docker, podman or buildah
+docker-build: ## Build the images IMG and FLASHER_IMG from static binaries, with CONTAINER_TOOL docker, podman or buildah
 	@case '$(TARGET)' in *-linux-*) ;; *) \
-	  echo 'The image holds a Linux program, and $(TARGET) is not Linux: set TARGET to a Linux target.' >&2; exit 1;; esac
+	  echo 'The images hold Linux programs, and $(TARGET) is not Linux: set TARGET to a Linux target.' >&2; exit 1;; esac
+	@[[ -s '$(CA_CERTIFICATES)' ]] || { \
+	  echo 'The flasher needs CA certificates for HTTPS registries, and $(CA_CERTIFICATES) is not there: install' \
+	    'ca-certificates, or set CA_CERTIFICATES to a PEM file with the CAs you trust.' >&2; exit 1; }
 	@# With --target the flags are for the program only and not for build scripts, which could not run with them.
 	@RUSTFLAGS='-C target-feature=+crt-static' CARGO_TARGET_DIR=target \
-	  cargo build --release --locked $(OPERATOR) --target $(TARGET)
+	  cargo build --release --locked $(OPERATOR) $(FLASHER) --target $(TARGET)
+	@rm -rf target/image
 	@install -D target/$(TARGET)/release/flashjob-operator target/image/manager
+	@install -D target/$(TARGET)/release/flashjob-flasher target/image/flasher/flashjob-flasher
+	@install -D -m 644 '$(CA_CERTIFICATES)' target/image/flasher/etc/ssl/certs/ca-certificates.crt
+	@install -d -m 1777 target/image/flasher/tmp
 	@$(CONTAINER_TOOL) build -t $(IMG) .
+	@$(CONTAINER_TOOL) build --target flasher -t $(FLASHER_IMG) .
 
 .PHONY: docker-push
-docker-push: ## Push the image IMG
+docker-push: ## Push the images IMG and FLASHER_IMG
 	@$(CONTAINER_TOOL) push $(IMG)
+	@$(CONTAINER_TOOL) push $(FLASHER_IMG)
 
 ##@ Cluster
 
@@ -109,8 +124,8 @@ uninstall: $(CRD) ## Delete all FlashJobs, then the CRD
 	@$(DELETE) -f $(CRD)
 
 .PHONY: deploy
-deploy: $(CRD) ## Install CRD, RBAC and the operator with the image IMG
-	@IMG='$(IMG)' hack/build-installer.sh | $(APPLY) -f -
+deploy: $(CRD) ## Install CRD, RBAC and the operator with the image IMG; FLASHER_IMG is for jobs that name none
+	@$(INSTALLER) | $(APPLY) -f -
 
 .PHONY: undeploy
 undeploy: $(CRD) ## Delete all FlashJobs, then the operator, its RBAC, namespace and CRD
@@ -118,8 +133,8 @@ undeploy: $(CRD) ## Delete all FlashJobs, then the operator, its RBAC, namespace
 	@hack/build-installer.sh | $(DELETE) -f -
 
 .PHONY: build-installer
-build-installer: $(CRD) ## Write dist/install.yaml with the image IMG
-	@IMG='$(IMG)' hack/build-installer.sh dist/install.yaml
+build-installer: $(CRD) ## Write dist/install.yaml with the image IMG and, if it is given, FLASHER_IMG
+	@$(INSTALLER) dist/install.yaml
 
 # The CRD is in git. It is not made here, so that these targets need no Rust.
 $(CRD):

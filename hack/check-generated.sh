@@ -11,7 +11,7 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 
 cargo run --quiet --locked -p flashjob-operator -- crd >"$temp/crd.yaml"
-IMG='' hack/build-installer.sh >"$temp/install.yaml"
+IMG='' FLASHER_IMG='' hack/build-installer.sh >"$temp/install.yaml"
 
 stale=()
 compare() { # compare FILE FRESH
