@@ -12,7 +12,6 @@ pub mod event;
 pub mod failure;
 pub mod fetch;
 pub mod info;
-
 pub mod outcome;
 pub mod pace;
 pub mod run;
