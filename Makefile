@@ -50,6 +50,7 @@ build: ## Build operator and flasher: target/release/flashjob-operator, flashjob
 test: ## Run all tests against a real API server and registry (had the first time, see assets)
 	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
+	MBEDTLS=$$(hack/mbedtls.sh); export MBEDTLS; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
 
 .PHONY: bench

@@ -6,5 +6,6 @@
 mod crowd;
 mod desk;
 mod faults;
+mod mbedtls;
 mod refusals;
 mod ways;

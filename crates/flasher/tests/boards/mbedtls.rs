@@ -1,0 +1,89 @@
+//! One session with the TLS library that boards have. The simulated boards speak TLS with the flasher's own library, so
+//! the two could agree on what no board understands.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use flashjob_sim::{Fault, Firmware, KeyKind, ServerCert, Times};
+use tokio::process::Command;
+
+use crate::desk::{Desk, NEW};
+
+const HACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/mbedtls.sh");
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/boards/mbedtls_client.c");
+
+async fn run(program: impl AsRef<Path>, args: &[&Path]) -> Result<Output> {
+    let program = program.as_ref();
+    let run = Command::new(program).args(args).kill_on_drop(true).output();
+    let ended = tokio::time::timeout(Duration::from_secs(120), run).await;
+    ended.ok().and_then(Result::ok).with_context(|| format!("{} does not run", program.display()))
+}
+
+/// The client, compiled.
+async fn client(folder: &Path) -> Result<PathBuf> {
+    let found = run(HACK, &[]).await?;
+    ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let library = String::from_utf8(found.stdout)?;
+    let library = Path::new(library.trim());
+    let program = folder.join("mbedtls_client");
+    let mut args: Vec<PathBuf> = ["-Wall", "-Werror", "-o"].map(PathBuf::from).into();
+    args.extend([program.clone(), SOURCE.into()]);
+    args.extend(["-I".into(), library.join("include"), "-L".into(), library.join("lib")]);
+    args.extend(["-lmbedtls", "-lmbedx509", "-lmbedcrypto"].map(PathBuf::from));
+    let args: Vec<&Path> = args.iter().map(PathBuf::as_path).collect();
+    let built = run("cc", &args).await?;
+    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Ok(program)
+}
+
+/// Flashes a board whose own half of TLS is idle: the client takes its place, with its certificate.
+async fn flash(pinned: ServerCert, kind: KeyKind) -> Result<()> {
+    let renewed = pinned.renewed(kind)?;
+    let desk = Desk::with(pinned).await?;
+    let client = client(desk.folder.path()).await?;
+    let image = Firmware::new(NEW).build();
+    for (number, server) in [desk.certificate.clone(), renewed].iter().enumerate() {
+        std::fs::write(desk.path("pinned.pem"), &desk.certificate.chain)?;
+        std::fs::write(desk.path("tls.crt"), &server.chain)?;
+        std::fs::write(desk.path("tls.key"), &server.key)?;
+        let options = desk.options()?.with(Fault::NeverCallsBack, Times::Always);
+        let board = desk.enrolled(options).await?;
+        std::fs::write(desk.path("board.der"), board.identity()?.attestation_der())?;
+        let mut flasher = desk.flasher(&board).await?.env("VERIFY", "None");
+        let address: Ipv4Addr = flasher.address;
+        let child = flasher.start()?;
+        board.until("it is asked", Duration::from_secs(60), |l| !l.updates.is_empty()).await?;
+        let address = PathBuf::from(address.to_string());
+        let call = async |pinned: &Path, out: &Path| {
+            run(&client, &[&address, pinned, &desk.path("board.der"), out]).await
+        };
+        // It does look at the certificate, and who hangs up in the handshake ends nothing.
+        let stranger = desk.path("stranger.pem");
+        std::fs::write(&stranger, ServerCert::self_signed(KeyKind::P256)?.chain)?;
+        let refused = call(&stranger, &desk.path("nothing")).await?;
+        let words = String::from_utf8_lossy(&refused.stderr);
+        ensure!(!refused.status.success() && words.contains("handshake"), "{refused:?}");
+
+        let out = desk.path(&format!("received-{number}"));
+        let taken = call(&desk.path("pinned.pem"), &out).await?;
+        let words = String::from_utf8_lossy(&taken.stdout);
+        ensure!(taken.status.success(), "{taken:?}");
+        ensure!(words.contains("TLSv1.2") && words.contains("ended by close_notify"), "{words}");
+        ensure!(std::fs::read(&out)? == image, "another image arrived: {words}");
+        flasher.end(child).await?.well()?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_on_mbedtls_takes_the_image_from_a_server_with_an_rsa_key() -> Result<()> {
+    flash(ServerCert::self_signed(KeyKind::Rsa2048)?, KeyKind::Rsa2048).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_on_mbedtls_takes_the_image_from_a_server_with_a_p256_key() -> Result<()> {
+    flash(ServerCert::self_signed(KeyKind::P256)?, KeyKind::P256).await
+}
