@@ -10,7 +10,8 @@ use p256::pkcs8::DecodePublicKey;
 use sha2::{Digest, Sha512};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::ObjectIdentifier;
-use x509_cert::der::{Decode, Encode, EncodePem, pem::LineEnding};
+use x509_cert::der::pem::{self, LineEnding};
+use x509_cert::der::{Decode, Encode};
 
 use crate::failure::Failure;
 
@@ -52,8 +53,8 @@ impl DiceCertificate {
 
     /// The same in PEM, as the attestation service takes it.
     pub fn to_pem(&self) -> String {
-        // What was read from DER can be written again.
-        self.certificate.to_pem(LineEnding::LF).unwrap_or_default()
+        // Of any bytes PEM can be made. These are as they came: that is what is to be judged.
+        pem::encode_string("CERTIFICATE", LineEnding::LF, &self.der).unwrap_or_default()
     }
 
     /// Whether this root vouches for the certificate.
@@ -61,7 +62,11 @@ impl DiceCertificate {
         if self.issuer != root.subject {
             return Err(format!("it was issued by {}, not by {}", self.issuer, root.subject));
         }
-        if self.certificate.signature_algorithm().oid != ECDSA_WITH_SHA512 {
+        let (inside, outside) = (
+            self.certificate.tbs_certificate().signature(),
+            self.certificate.signature_algorithm(),
+        );
+        if outside.oid != ECDSA_WITH_SHA512 || inside != outside {
             return Err("it is not signed with ECDSA over SHA-512".into());
         }
         let spki = root.certificate.tbs_certificate().subject_public_key_info().to_der();
@@ -70,19 +75,28 @@ impl DiceCertificate {
         let signature = self.certificate.signature().as_bytes();
         let signature = signature.and_then(|bytes| DerSignature::from_bytes(bytes).ok());
         let signature = signature.ok_or("its signature cannot be read")?;
-        let signed = self.certificate.tbs_certificate().to_der();
-        let signed = signed.map_err(|error| format!("it cannot be read: {error}"))?;
-        key.verify_prehash(&Sha512::digest(&signed), &signature)
+        let signed = signed_part(&self.der).ok_or("it cannot be read")?;
+        key.verify_prehash(&Sha512::digest(signed), &signature)
             .map_err(|_| "its signature does not verify".into())
     }
 }
 
+/// The bytes of a certificate that its signature is over, as they came: written anew they could be others.
+fn signed_part(der: &[u8]) -> Option<&[u8]> {
+    let inside = match der {
+        [0x30, length, rest @ ..] if *length < 0x80 => rest,
+        [0x30, 0x81, _, rest @ ..] | [0x30, 0x82, _, _, rest @ ..] => rest,
+        _ => return None,
+    };
+    inside.get(..der_length(inside).ok()??)
+}
+
 /// Reads the roots of a PEM file.
-pub fn roots(pem: &str) -> Result<Vec<DiceCertificate>, Failure> {
+pub fn roots(text: &str) -> Result<Vec<DiceCertificate>, Failure> {
     let wrong = |error: String| {
         Failure::new(Reason::AttestationUnavailable, format!("ATTESTATION_ROOTS: {error}"))
     };
-    let chain = Certificate::load_pem_chain(pem.as_bytes()).map_err(|e| wrong(e.to_string()))?;
+    let chain = Certificate::load_pem_chain(text.as_bytes()).map_err(|e| wrong(e.to_string()))?;
     let read = |certificate: Certificate| {
         let der = certificate.to_der().map_err(|error| error.to_string())?;
         DiceCertificate::from_der(&der)
