@@ -134,11 +134,7 @@ impl Input {
             previous_version: get("PREVIOUS_VERSION"),
             verify: choice("VERIFY", get("VERIFY"))?,
             policy: choice("VERSION_POLICY", get("VERSION_POLICY"))?,
-            deadline: Duration::from_secs(number(
-                "DEADLINE_SECONDS",
-                get("DEADLINE_SECONDS"),
-                600,
-            )?),
+            deadline: deadline(number("DEADLINE_SECONDS", get("DEADLINE_SECONDS"), 600)?)?,
             certificate: path("SERVER_CRT_PATH", format!("{TLS_FOLDER}/tls.crt")),
             key: path("SERVER_KEY_PATH", format!("{TLS_FOLDER}/tls.key")),
             attestation: attestation(&get, pem("ATTESTATION_ROOTS")?)?,
@@ -162,6 +158,14 @@ fn wrong(message: String) -> Failure {
     Failure::new(Reason::InvalidSpec, message)
 }
 
+/// More than a year is a slip of the pen, and the end of it cannot always be put into a clock.
+fn deadline(seconds: u64) -> Result<Duration, Failure> {
+    match seconds {
+        1..=31_536_000 => Ok(Duration::from_secs(seconds)),
+        _ => Err(wrong(format!("DEADLINE_SECONDS is {seconds}, which makes no sense"))),
+    }
+}
+
 /// `ip`, `ip:port` or a URL.
 fn board(text: &str) -> Result<String, Failure> {
     if text.starts_with("https://") {
@@ -171,7 +175,10 @@ fn board(text: &str) -> Result<String, Failure> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let authority = bare.split(['/', '?', '#']).next().unwrap_or_default();
     let parsed = format!("http://{authority}").parse::<reqwest::Url>();
-    match parsed.ok().filter(|url| url.username().is_empty() && url.host_str().is_some()) {
+    let plain = |url: &reqwest::Url| {
+        url.username().is_empty() && url.password().is_none() && url.host_str().is_some()
+    };
+    match parsed.ok().filter(plain) {
         Some(url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
         None => {
             Err(wrong(format!("HOST_ENDPOINT is {text:?}: not an address, address:port or URL")))
@@ -204,6 +211,10 @@ fn attestation(
         (Some(other), _, _) => Err(wrong(format!("ATTESTATION is {other:?}; it may be none"))),
         (None, Some(roots), _) => Ok(Attestation::Roots(roots)),
         (None, None, Some(url)) => match url.parse::<reqwest::Url>() {
+            // It is told in the log, so there is no place in it for a password.
+            Ok(url) if !url.username().is_empty() || url.password().is_some() => Err(wrong(
+                "DICE_AUTH_URL has a login in it; the attestation service takes none".into(),
+            )),
             Ok(url) if url.scheme() == "http" || url.scheme() == "https" => {
                 Ok(Attestation::Service(url.into()))
             }
@@ -315,5 +326,13 @@ mod tests {
         assert!(refusal(&[("COSIGN_PUBLIC_KEY", "/nowhere")]).contains("neither PEM nor a file"));
         assert!(refusal(&[("REQUIRE_IDENTITY", "yes")]).contains("1 or 0"));
         assert!(refusal(&[("BOARD_SPEED", "0")]).contains("less than 1"));
+        for seconds in ["0", "18446744073709551615"] {
+            assert!(refusal(&[("DEADLINE_SECONDS", seconds)]).contains("DEADLINE_SECONDS"));
+        }
+        let login = [("ATTESTATION", ""), ("DICE_AUTH_URL", "http://me:secret@dice:8000")];
+        assert!(refusal(&login).contains("login") && !refusal(&login).contains("secret"));
+        assert!(
+            refusal(&[("HOST_ENDPOINT", "http://:secret@192.0.2.1")]).contains("HOST_ENDPOINT")
+        );
     }
 }

@@ -41,6 +41,7 @@ impl Board {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .pool_max_idle_per_host(0)
+            .connect_timeout(pace.connect())
             .build();
         let client =
             client.map_err(|error| Failure::new(Reason::DeviceUnreachable, chain(&error)))?;
@@ -64,16 +65,21 @@ impl Board {
     }
 
     /// The certificate it shows to anybody. `Ok(Err(why))` if it has none to show.
-    pub async fn certificate(&self) -> Result<Result<Vec<u8>, String>, String> {
+    pub async fn certificate(&self) -> Result<Result<Vec<u8>, String>, Failure> {
+        let unreachable = |why: String| Failure::new(Reason::DeviceUnreachable, why);
         let url = format!("{}/onboard", self.url);
         let answer = self.client.get(url).timeout(self.pace.certificate()).send().await;
-        let answer = answer.map_err(|error| chain(&error))?;
+        let answer = answer.map_err(|error| unreachable(chain(&error)))?;
         match answer.status() {
-            StatusCode::OK => bytes(answer).await.map(Ok),
+            StatusCode::OK => bytes(answer).await.map(Ok).map_err(unreachable),
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
                 Ok(Err(format!("/onboard answers {}", answer.status())))
             }
-            status => Err(format!("/onboard answers {status}")),
+            // It is there, and cannot make one.
+            status => {
+                let why = format!("/onboard answers {status}");
+                Err(Failure::new(Reason::AttestationFailed, why))
+            }
         }
     }
 
@@ -120,4 +126,29 @@ async fn bytes(mut answer: Response) -> Result<Vec<u8>, String> {
         }
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpSocket, TcpStream};
+
+    #[tokio::test]
+    async fn a_board_that_takes_no_connection_has_not_been_asked() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        // Its queue is full, so that it is as silent as a board without power.
+        let mut queue = Vec::new();
+        let full = std::time::Duration::from_millis(200);
+        while let Ok(stream) = tokio::time::timeout(full, TcpStream::connect(address)).await {
+            queue.push(stream.unwrap());
+        }
+        let pace = Pace::new(10.0).unwrap();
+        let board = Board::new(&format!("http://{address}"), pace).unwrap();
+        let asked = board.ask(Ipv4Addr::LOCALHOST).await.unwrap();
+        assert!(matches!(asked, Asked::NotReached(_)), "{asked:?}");
+    }
 }

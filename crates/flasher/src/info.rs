@@ -22,13 +22,28 @@ impl Info {
         Some(Info { device: some(device), version: Some(some(version)?), cut })
     }
 
-    /// Whether this is the wanted version. A leading `v` does not count, and of a version that is cut off only its
-    /// beginning can be compared.
+    /// Whether this is the wanted version for sure. A leading `v` does not count.
     pub fn runs(&self, wanted: &str) -> bool {
-        let bare = |text: &str| text.trim().trim_start_matches(['v', 'V']).to_owned();
-        let wanted = bare(wanted);
-        let version = self.version.as_deref().map(bare).unwrap_or_default();
-        !version.is_empty() && (version == wanted || (self.cut && wanted.starts_with(&version)))
+        !self.cut && self.may_run(wanted)
+    }
+
+    /// Whether this may be the wanted version: of one that is cut off only the beginning is known.
+    pub fn may_run(&self, wanted: &str) -> bool {
+        let (version, wanted) = (self.bare(), bare(wanted));
+        !version.is_empty() && (version == wanted || (self.cut && wanted.starts_with(version)))
+    }
+
+    /// Whether these are two versions for sure, however much of each was cut off.
+    pub fn differs_from(&self, other: &Info) -> bool {
+        let (one, two) = (self.bare(), other.bare());
+        match (self.cut, other.cut) {
+            (false, false) => one != two,
+            _ => !one.starts_with(two) && !two.starts_with(one),
+        }
+    }
+
+    fn bare(&self) -> &str {
+        bare(self.version.as_deref().unwrap_or_default())
     }
 
     /// The version, for people.
@@ -36,6 +51,10 @@ impl Info {
         let cut = if self.cut { "… (cut off)" } else { "" };
         format!("{}{cut}", self.version.as_deref().unwrap_or("?"))
     }
+}
+
+fn bare(version: &str) -> &str {
+    version.trim().trim_start_matches(['v', 'V'])
 }
 
 /// The value of a string field, and whether its end is missing.
@@ -69,11 +88,33 @@ mod tests {
     fn an_answer_that_is_cut_off_is_compared_as_far_as_it_goes() {
         let info =
             Info::read(r#"{"device":"esp32s2","application":"t","version":"0.2.0-bet"#).unwrap();
-        assert!(info.cut && info.runs("0.2.0-beta.1") && !info.runs("0.2.1"));
+        assert!(info.cut && info.may_run("0.2.0-beta.1") && !info.may_run("0.2.1"));
+        assert!(!info.runs("0.2.0-beta.1") && !info.runs("0.2.0-bet"), "what follows is not known");
         assert_eq!(info.version(), "0.2.0-bet… (cut off)");
         assert_eq!(Info::read(r#"{"device":"esp32s2","application":"a very long"#), None);
         assert_eq!(Info::read(r#"{"device":"esp32s2","version":"#), None);
         assert_eq!(Info::read(r#"{"device":"esp32s2","version":""#), None);
+    }
+
+    #[test]
+    fn two_versions_differ_where_both_can_be_seen() {
+        let info = |text: &str| Info {
+            version: Some(text.trim_end_matches('…').into()),
+            cut: text.ends_with('…'),
+            ..Info::default()
+        };
+        for (one, two, differ) in [
+            ("0.1.0", "0.2.0", true),
+            ("v0.1.0", "0.1.0", false),
+            ("0.1…", "0.2…", true),
+            ("0.1.0", "0.2…", true),
+            ("0.…", "0.2.0", false),
+            ("0.…", "0.2…", false),
+            ("0.2.0", "0.2.0…", false),
+        ] {
+            assert_eq!(info(one).differs_from(&info(two)), differ, "{one} {two}");
+            assert_eq!(info(two).differs_from(&info(one)), differ, "{two} {one}");
+        }
     }
 
     #[test]

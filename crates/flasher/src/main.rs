@@ -9,14 +9,22 @@ use flashjob_api::Reason;
 use flashjob_flasher::args::{Input, termination_log};
 use flashjob_flasher::event::{Event, Tell};
 use flashjob_flasher::failure::Failure;
-use flashjob_flasher::outcome::{Done, termination_message};
+use flashjob_flasher::outcome::{Done, one_line, termination_message};
 use flashjob_flasher::run::run;
 use tokio::signal::unix::{SignalKind, signal};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let log = termination_log();
-    let outcome = flash().await;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(flash());
+            // A lookup of a name may hang in the system's resolver; the end does not wait for it.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(Failure::new(Reason::Timeout, format!("cannot start: {error}"))),
+    };
     say(&match &outcome {
         Ok(done) if done.skipped => format!("skipped: {}", done.message),
         Ok(done) => format!("done: {}", done.message),
@@ -48,5 +56,5 @@ async fn flash() -> Result<Done, Failure> {
 
 /// One line for people. A log that nobody can take is no reason to stop.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", one_line(line));
 }

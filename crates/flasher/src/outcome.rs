@@ -6,6 +6,8 @@ use crate::failure::Failure;
 
 /// A kubelet keeps 4096 bytes of a termination message; the operator keeps 256 of the sentence.
 const MESSAGE_BYTES: usize = 1024;
+/// As much of a version as anybody wants to see; a device may say anything.
+const VERSION_BYTES: usize = 128;
 
 /// What the device said in the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,9 +31,9 @@ struct Report<'a> {
     reason: Option<&'a str>,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<&'a str>,
+    from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<&'a str>,
+    to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<&'a str>,
 }
@@ -42,15 +44,15 @@ pub fn termination_message(outcome: &Result<Done, Failure>) -> String {
         Ok(done) => Report {
             result: if done.skipped { "skipped" } else { "succeeded" },
             reason: None,
-            message: shortened(&done.message),
-            from: done.from.as_deref(),
-            to: done.to.as_deref(),
+            message: shortened(&done.message, MESSAGE_BYTES),
+            from: done.from.as_ref().map(|version| shortened(version, VERSION_BYTES)),
+            to: done.to.as_ref().map(|version| shortened(version, VERSION_BYTES)),
             digest: done.digest.as_deref(),
         },
         Err(failure) => Report {
             result: "failed",
             reason: Some(failure.reason.as_str()),
-            message: shortened(&failure.message),
+            message: shortened(&failure.message, MESSAGE_BYTES),
             from: None,
             to: None,
             digest: None,
@@ -60,10 +62,16 @@ pub fn termination_message(outcome: &Result<Done, Failure>) -> String {
     serde_json::to_string(&report).unwrap_or_default()
 }
 
-fn shortened(text: &str) -> String {
-    let end =
-        text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|e| *e <= MESSAGE_BYTES);
+/// Cut to so many bytes and on one line: what a control character takes in JSON could push the end out of the message.
+fn shortened(text: &str, bytes: usize) -> String {
+    let text = one_line(text);
+    let end = text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= bytes);
     text[..end.last().unwrap_or(0)].to_owned()
+}
+
+/// The text without control characters: a device may say anything, and people read it in terminals.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -88,5 +96,20 @@ mod tests {
         let text = termination_message(&Err(failure));
         assert!(text.starts_with(r#"{"result":"failed","reason":"NotBack","message":"xxx"#));
         assert!(text.len() < 4096);
+    }
+
+    #[test]
+    fn whatever_a_device_says_the_message_stays_whole() {
+        for said in ["\u{1}", "\"", "\\", "\u{1b}[2J", "ü", "\n"] {
+            let said = said.repeat(4096);
+            let (from, to) = (Some(said.clone()), Some(said.clone()));
+            let digest = Some(format!("sha256:{}", "a".repeat(64)));
+            let done = Done { skipped: false, message: said.clone(), from, to, digest };
+            let failure = Failure::new(Reason::InfoUnreadable, said);
+            for outcome in [Ok(done), Err(failure)] {
+                let text = termination_message(&outcome);
+                assert!(text.len() < 4096 && !text.contains("\\u"), "{} bytes", text.len());
+            }
+        }
     }
 }

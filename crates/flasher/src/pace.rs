@@ -44,6 +44,18 @@ impl Pace {
         self.seconds(0.5).max(Duration::from_millis(50))
     }
 
+    /// A board that restarts does not answer for longer than this. Less is a packet that was lost or a server that was
+    /// busy for a moment.
+    pub fn outage(self) -> Duration {
+        self.seconds(1.0)
+    }
+
+    /// For a connection to the board. Short, because a connection that only comes about at the third try hides that the
+    /// board was away in the meantime.
+    pub fn connect(self) -> Duration {
+        self.seconds(2.0).max(Duration::from_millis(500))
+    }
+
     /// For one request to the board.
     pub fn answer(self) -> Duration {
         self.seconds(5.0).max(Duration::from_secs(1))

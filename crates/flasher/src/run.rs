@@ -1,27 +1,27 @@
 //! The story of one attempt: look, fetch, meet, ask, send, and watch until the device says itself what it runs.
 
+mod deliver;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flashjob_api::{Reason, Verify, VersionPolicy};
 use rustls::ServerConfig;
-use tokio::fs::File;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use self::deliver::Open;
 use crate::args::{External, Input};
 use crate::attest::Judge;
-use crate::board::{Asked, Board};
+use crate::board::Board;
 use crate::dice::DiceCertificate;
 use crate::event::{Event, Tell};
 use crate::failure::Failure;
 use crate::fetch::{self, Firmware, Source};
 use crate::info::Info;
 use crate::outcome::Done;
-use crate::serve::{Caller, Expected, Server};
 use crate::tls;
-use crate::transfer::Broken;
-use crate::verify::{Sight, Watch};
+use crate::verify::Sight;
 
 /// How often a device whose session broke is asked, before the operator's own retry takes over.
 const SESSIONS: u32 = 3;
@@ -81,7 +81,11 @@ impl<'a> Attempt<'a> {
         }
         let firmware = self.fetch().await?;
         let known = self.meet().await?;
-        let sent = self.deliver(address, &firmware, known.clone(), before.as_ref()).await?;
+        let (mut server, before) = match self.open(known.clone(), before).await? {
+            Open::For(server, before) => (server, before),
+            Open::NotNeeded(done) => return Ok(done),
+        };
+        let sent = self.deliver(address, &firmware, &mut server, before.as_ref()).await?;
         if let Some(known) = &known
             && self.input.verify != Verify::None
         {
@@ -153,16 +157,18 @@ impl<'a> Attempt<'a> {
         let Input { version, previous_version, policy, attempt, .. } = self.input;
         let info = before.filter(|info| info.runs(version))?;
         let to = Some(info.version());
-        if *policy == VersionPolicy::IfDifferent {
-            let message = format!("the device runs {version} already");
-            return Some(Done { skipped: true, message, from: to.clone(), to, digest: None });
-        }
         let previous = Info { version: previous_version.clone(), ..Info::default() };
         // It ran something else when this job began, so an earlier attempt has done it and was not heard.
-        (*attempt > 1 && previous_version.is_some() && !previous.runs(version)).then(|| Done {
-            skipped: false,
-            message: format!("the device runs {version}: an earlier attempt has done it"),
-            from: previous_version.clone(),
+        if *attempt > 1 && previous_version.is_some() && !previous.runs(version) {
+            let message = format!("the device runs {version}: an earlier attempt has done it");
+            let from = previous_version.clone();
+            return Some(Done { skipped: false, message, from, to, digest: None });
+        }
+        let message = format!("the device runs {version} already");
+        (*policy == VersionPolicy::IfDifferent).then(|| Done {
+            skipped: true,
+            message,
+            from: to.clone(),
             to,
             digest: None,
         })
@@ -190,7 +196,7 @@ impl<'a> Attempt<'a> {
     /// Has the device show who it is, and that judged, before it is asked for anything.
     async fn meet(&self) -> Result<Option<DiceCertificate>, Failure> {
         self.doing("having the device's certificate judged");
-        let mut why = String::new();
+        let mut why = Failure::new(Reason::DeviceUnreachable, "");
         for _ in 0..3 {
             match self.board.certificate().await {
                 Ok(Ok(der)) => match DiceCertificate::from_der(&der) {
@@ -212,11 +218,11 @@ impl<'a> Attempt<'a> {
                 Ok(Err(absent)) => return self.unknown(absent),
                 Err(error) => why = error,
             }
-            (self.tell)(Event::Again(format!("the device's certificate: {why}")));
+            (self.tell)(Event::Again(format!("the device's certificate: {}", why.message)));
             sleep(self.input.pace.before_asking_again()).await;
         }
-        let message = format!("the device does not show its certificate: {why}");
-        Err(Failure::new(Reason::DeviceUnreachable, message))
+        why.message = format!("the device does not show its certificate: {}", why.message);
+        Err(why)
     }
 
     fn unknown(&self, why: String) -> Result<Option<DiceCertificate>, Failure> {
@@ -229,134 +235,9 @@ impl<'a> Attempt<'a> {
         Ok(None)
     }
 
-    /// Sends the image until the device has it, and watches what it does with it.
-    async fn deliver(
-        &self,
-        address: Ipv4Addr,
-        firmware: &Firmware,
-        known: Option<DiceCertificate>,
-        before: Option<&Info>,
-    ) -> Result<Option<Info>, Failure> {
-        let expected = Expected { certificate: known, judge: self.judge.clone() };
-        let (listen, tls) = (self.input.listen, self.tls.clone());
-        let mut server = Server::open(listen, tls, expected, self.tell.clone())?;
-        let unreadable = |error: std::io::Error| {
-            Failure::new(Reason::PullFailed, format!("the image cannot be read again: {error}"))
-        };
-        let mut image = File::open(firmware.file.path()).await.map_err(unreadable)?;
-        let mut early = None;
-        if self.input.attempt > 1 {
-            self.doing("listening for a device that an earlier attempt may have asked");
-            (self.tell)(Event::ListeningFirst);
-            early = server.caller(self.input.pace.callback()).await;
-        }
-        let mut why = String::new();
-        for session in 1..=SESSIONS {
-            let caller = match early.take() {
-                Some(caller) => caller,
-                None => self.called(&mut server, address).await?,
-            };
-            self.doing("sending the image");
-            (self.tell)(Event::Connected(caller.peer));
-            let sent = caller.send(&mut image, firmware.bytes, &self.tell).await;
-            let doubtful = match sent {
-                Ok(()) => false,
-                Err(Broken::AtTheEnd(error)) => {
-                    why = error;
-                    true
-                }
-                Err(Broken::Halfway(error)) => {
-                    why = error;
-                    self.rest(session, &why).await;
-                    continue;
-                }
-            };
-            match self.watch(before).await {
-                Err(failure) if doubtful && failure.reason == Reason::ImageRejected => {
-                    self.rest(session, &why).await;
-                }
-                decided => return decided,
-            }
-        }
-        let message =
-            format!("the image could not be sent in {SESSIONS} sessions; the last time {why}");
-        Err(Failure::new(Reason::TransferInterrupted, message))
-    }
-
-    /// Gives the device time to notice that its session is over.
-    async fn rest(&self, session: u32, why: &str) {
-        if session < SESSIONS {
-            (self.tell)(Event::Again(why.to_owned()));
-            sleep(self.input.pace.before_asking_again()).await;
-        }
-    }
-
-    /// Asks the device, once, and waits for its call.
-    async fn called(&self, server: &mut Server, address: Ipv4Addr) -> Result<Caller, Failure> {
-        self.doing("asking the device");
-        (self.tell)(Event::Asking);
-        let patience = Instant::now() + self.input.pace.reach();
-        loop {
-            match self.board.ask(address).await? {
-                Asked::Accepted => break,
-                // It may be at work already: to ask again could spoil its slot.
-                Asked::InDoubt(why) => {
-                    (self.tell)(Event::Again(format!("its answer was lost, it may call: {why}")));
-                    break;
-                }
-                Asked::NotReached(why) if Instant::now() >= patience => {
-                    let message = format!("{} cannot be asked: {why}", self.input.board);
-                    return Err(Failure::new(Reason::DeviceUnreachable, message));
-                }
-                Asked::NotReached(_) => sleep(self.input.pace.look()).await,
-            }
-        }
-        self.doing("waiting for the device to call");
-        (self.tell)(Event::Waiting);
-        let caller = server.caller(self.input.pace.callback()).await;
-        caller.ok_or_else(|| {
-            server.turned_away().unwrap_or_else(|| {
-                let message = format!(
-                    "the device accepted the request and did not call {address}:4433; can it reach that address, and \
-                     is the server certificate the one pinned in it?"
-                );
-                Failure::new(Reason::NoCallback, message)
-            })
-        })
-    }
-
-    /// Watches the device until it is decided.
-    async fn watch(&self, before: Option<&Info>) -> Result<Option<Info>, Failure> {
-        if self.input.verify == Verify::None {
-            return Ok(None);
-        }
-        self.doing("watching the device restart");
-        (self.tell)(Event::Watching);
-        let Input { pace, verify, version, .. } = self.input;
-        let began = Instant::now();
-        // Ends a moment before everything does, so that it is told what was seen.
-        let end = self.end - pace.look().min(Duration::from_millis(200));
-        let mut watch = Watch::new(*pace, *verify, version, before);
-        loop {
-            let Ok(sight) = timeout_at(end, self.board.look()).await else {
-                return Err(watch.time_is_up());
-            };
-            let was_away = watch.was_away();
-            if let Some(decided) = watch.see(began.elapsed(), sight) {
-                return decided;
-            }
-            if watch.was_away() && !was_away {
-                (self.tell)(Event::Away);
-            }
-            if timeout_at(end, sleep(pace.look())).await.is_err() {
-                return Err(watch.time_is_up());
-            }
-        }
-    }
-
     /// Whether the device that answers now is the one that was asked.
     async fn same_device(&self, known: &DiceCertificate) -> Result<(), Failure> {
-        let mut why = String::new();
+        let mut why = Failure::new(Reason::DeviceUnreachable, "");
         for _ in 0..3 {
             match self.board.certificate().await {
                 Ok(Ok(der)) => {
@@ -376,6 +257,14 @@ impl<'a> Attempt<'a> {
             }
             sleep(self.input.pace.look()).await;
         }
-        self.unknown(why).map(drop)
+        match why.reason {
+            // It says what it runs, and cannot say who it is any more.
+            Reason::AttestationFailed => self.unknown(why.message).map(drop),
+            _ => {
+                let message =
+                    format!("the device came back and does not answer any more: {}", why.message);
+                Err(Failure::new(Reason::NotBack, message))
+            }
+        }
     }
 }

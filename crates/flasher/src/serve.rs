@@ -54,6 +54,7 @@ pub struct Caller {
 /// A server that is open for callers until it is dropped.
 pub struct Server {
     callers: mpsc::Receiver<Caller>,
+    early: Option<Caller>,
     turned_away: Arc<Mutex<Option<Failure>>>,
     accepting: JoinHandle<()>,
 }
@@ -82,7 +83,18 @@ impl Server {
             tell,
         });
         let accepting = tokio::spawn(accept(listener, door));
-        Ok(Server { callers, turned_away, accepting })
+        Ok(Server { callers, early: None, turned_away, accepting })
+    }
+
+    /// The device, if it is on the line already.
+    pub fn waiting(&mut self) -> Option<Caller> {
+        self.early.take().or_else(|| self.callers.try_recv().ok())
+    }
+
+    /// Whether the device calls in time. It is [`waiting`](Server::waiting) then.
+    pub async fn called(&mut self, patience: Duration) -> bool {
+        self.early = self.caller(patience).await;
+        self.early.is_some()
     }
 
     /// The next caller that is the device, if it calls in time.
@@ -149,12 +161,14 @@ impl Door {
     async fn answer(&self, stream: TcpStream, peer: SocketAddr) {
         match self.receive(stream).await {
             Ok(stream) => {
-                // While one is served no other is: two updates at once spoil the slot.
-                if let Err(mpsc::error::TrySendError::Full(caller)) =
-                    self.sender.try_send(Caller { stream, peer })
-                {
+                // From here on, whoever drops it resets it: see `transfer`.
+                if let Err(error) = stream.get_ref().0.set_zero_linger() {
+                    (self.tell)(Event::Stranger(peer, format!("it cannot be reset: {error}")));
+                    return;
+                }
+                // One is served at a time, and one may wait: two updates at once spoil the slot.
+                if self.sender.try_send(Caller { stream, peer }).is_err() {
                     (self.tell)(Event::Stranger(peer, "the device is on the line already".into()));
-                    caller.hang_up();
                 }
             }
             Err(NotExpected::Noise(why)) => (self.tell)(Event::Stranger(peer, why)),

@@ -1,7 +1,8 @@
 //! Sends the image to the device that is on the line.
 //!
 //! There is no length and no checksum on this wire: the end of the stream is the end of the image. So a stream that must
-//! not be taken for a whole image is reset, never closed.
+//! not be taken for a whole image is reset, never closed. Every session is set up for that from its beginning, so that it
+//! holds whoever ends it, the deadline and the kernel included; the one orderly end is said aloud, after the last byte.
 
 use std::io::SeekFrom;
 use std::time::Duration;
@@ -10,13 +11,15 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use futures::FutureExt;
+
 use crate::event::{Event, Tell};
 use crate::serve::Caller;
 
 /// Without progress for so long, the session is given up, as in the original.
 const NO_PROGRESS: Duration = Duration::from_secs(20);
-/// A board checks the image before it hangs up.
-const LAST_WORDS: Duration = Duration::from_secs(30);
+/// What lies in the kernel's buffers when the last byte is sent may take a slow board so long.
+const LAST_WORDS: Duration = Duration::from_secs(60);
 const CHUNK: usize = 4096;
 
 /// How a transfer went wrong.
@@ -24,36 +27,41 @@ const CHUNK: usize = 4096;
 pub enum Broken {
     /// The device cannot have taken the image for whole.
     Halfway(String),
-    /// Everything was sent, and then the line was lost: the device may have it or not.
+    /// Everything was sent, and the device has not said that it has read it: it may have it or not.
     AtTheEnd(String),
 }
 
 impl Caller {
-    /// Ends the session so that the device cannot take it for the end of the image.
-    pub fn hang_up(self) {
-        let _ = self.stream.get_ref().0.set_zero_linger();
-    }
-
     /// Sends the image, and waits until the device has hung up.
     pub async fn send(mut self, image: &mut File, total: u64, tell: &Tell) -> Result<(), Broken> {
-        match self.send_all(image, total, tell).await {
-            Ok(()) => {}
-            Err(why) => {
-                self.hang_up();
-                return Err(Broken::Halfway(why));
-            }
+        self.send_all(image, total, tell).await.map_err(Broken::Halfway)?;
+        // This alone is an end that the device takes for the end of the image.
+        match timeout(NO_PROGRESS, self.stream.shutdown()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(Broken::AtTheEnd(lost_at_the_end(&error))),
+            Err(_) => return Err(Broken::Halfway("the device took nothing at the end".into())),
         }
         // The device reads to the end, closes its side, and only then has had all of it.
+        match timeout(LAST_WORDS, self.goodbye()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Broken::AtTheEnd(lost_at_the_end(&error))),
+            Err(_) => {
+                let why = format!("the device did not read to the end within {LAST_WORDS:?}");
+                Err(Broken::AtTheEnd(why))
+            }
+        }
+    }
+
+    /// Waits until the device has closed its side.
+    async fn goodbye(&mut self) -> std::io::Result<()> {
         let mut rest = [0; 256];
         loop {
-            match timeout(LAST_WORDS, self.stream.read(&mut rest)).await {
-                Ok(Ok(0)) | Err(_) => return Ok(()),
-                Ok(Ok(_)) => {}
-                // Boards seldom say goodbye properly.
-                Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                    return Ok(());
-                }
-                Ok(Err(error)) => return Err(Broken::AtTheEnd(error.to_string())),
+            match self.stream.read(&mut rest).await {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                // Not every board says goodbye properly.
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -70,6 +78,12 @@ impl Caller {
             }
             let lost =
                 |why: String| format!("the line was lost after {sent} of {total} bytes: {why}");
+            // Who hangs up before the end has not had all of it, even if what is left fits into the kernel's buffers.
+            match self.goodbye().now_or_never() {
+                None => {}
+                Some(Ok(())) => return Err(lost("the device hung up".into())),
+                Some(Err(error)) => return Err(lost(error.to_string())),
+            }
             let write = async {
                 self.stream.write_all(&chunk[..n]).await?;
                 self.stream.flush().await
@@ -88,10 +102,10 @@ impl Caller {
         if sent != total {
             return Err(format!("the image has {sent} bytes, not {total}"));
         }
-        match timeout(NO_PROGRESS, self.stream.shutdown()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(format!("the line was lost at the end: {error}")),
-            Err(_) => Err("the device took nothing at the end".into()),
-        }
+        Ok(())
     }
+}
+
+fn lost_at_the_end(error: &std::io::Error) -> String {
+    format!("the line was lost at the end: {error}")
 }

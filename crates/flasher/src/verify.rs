@@ -2,7 +2,8 @@
 //!
 //! Bytes that were sent prove nothing: a board may reject the image and tell nobody, boot its old slot, or never come back.
 //! So it is watched until it says itself what it runs. A board that ran the wanted version before proves nothing by
-//! saying so again; it must have been away in between.
+//! saying so again; it must have been away in between. And that it was away proves something only if it has had the whole
+//! image before: a board that loses its power is away too.
 
 use std::time::Duration;
 
@@ -29,15 +30,33 @@ pub struct Watch<'a> {
     mode: Verify,
     wanted: &'a str,
     before: Option<&'a Info>,
+    whole: bool,
+    away_since: Option<Duration>,
     was_away: bool,
     back_since: Option<Duration>,
     last: Option<String>,
 }
 
 impl<'a> Watch<'a> {
-    /// Begins when the image was sent.
-    pub fn new(pace: Pace, mode: Verify, wanted: &'a str, before: Option<&'a Info>) -> Watch<'a> {
-        Watch { pace, mode, wanted, before, was_away: false, back_since: None, last: None }
+    /// Begins when the image was sent. `whole` says that the device has read it to the end for sure.
+    pub fn new(
+        pace: Pace,
+        mode: Verify,
+        wanted: &'a str,
+        before: Option<&'a Info>,
+        whole: bool,
+    ) -> Watch<'a> {
+        Watch {
+            pace,
+            mode,
+            wanted,
+            before,
+            whole,
+            away_since: None,
+            was_away: false,
+            back_since: None,
+            last: None,
+        }
     }
 
     /// Whether the device has been away since.
@@ -45,11 +64,12 @@ impl<'a> Watch<'a> {
         self.was_away
     }
 
-    /// Takes in one look, so long after the image was sent. Says when it is decided.
+    /// Takes in one look that began so long after the image was sent. Says when it is decided.
     pub fn see(&mut self, at: Duration, sight: Sight) -> Option<Result<Option<Info>, Failure>> {
         let (info, last) = match sight {
             Sight::Away => {
-                self.was_away = true;
+                let since = *self.away_since.get_or_insert(at);
+                self.was_away |= at >= since + self.pace.outage();
                 self.back_since = None;
                 return None;
             }
@@ -57,13 +77,16 @@ impl<'a> Watch<'a> {
             Sight::Unreadable(text) => (None, format!("its /info cannot be read: {text}")),
         };
         self.last = Some(last);
+        if let Some(since) = self.away_since.take() {
+            self.was_away |= at >= since + self.pace.outage();
+        }
         let back = *self.back_since.get_or_insert(at);
         let settled = self.was_away && at >= back + self.pace.settle();
         match self.mode {
             Verify::None => Some(Ok(info)),
-            Verify::Restart if self.was_away => Some(Ok(info)),
+            Verify::Restart if self.was_away && self.whole => Some(Ok(info)),
             Verify::Version if info.as_ref().is_some_and(|i| self.proves(i)) => Some(Ok(info)),
-            Verify::Version if settled => Some(Err(self.wrong(info))),
+            _ if settled => Some(Err(self.wrong(info))),
             _ if !self.was_away && at >= self.pace.restart() => Some(Err(self.rejected())),
             _ => None,
         }
@@ -71,8 +94,10 @@ impl<'a> Watch<'a> {
 
     /// Time is up.
     pub fn time_is_up(&self) -> Failure {
-        match (&self.last, self.was_away) {
-            (_, false) => self.rejected(),
+        match (&self.last, self.was_away || self.away_since.is_some()) {
+            (_, false) => {
+                Failure::new(Reason::Timeout, "time was up before the device could have restarted")
+            }
             (Some(last), true) if self.back_since.is_some() => {
                 let message = format!("time was up when the device had just come back: {last}");
                 Failure::new(Reason::NotBack, message)
@@ -86,9 +111,13 @@ impl<'a> Watch<'a> {
 
     /// Whether the device shows that it runs what was sent.
     fn proves(&self, info: &Info) -> bool {
+        // Of a version that is cut off too little may be seen to tell it from the one before.
+        if info.cut {
+            return info.may_run(self.wanted) && self.before.is_some_and(|b| b.differs_from(info));
+        }
         // Not knowing what ran before is no better than knowing that it was the same.
-        let ran_before = self.before.is_none_or(|before| before.runs(self.wanted));
-        info.runs(self.wanted) && (self.was_away || !ran_before)
+        let ran_before = self.before.is_none_or(|before| before.may_run(self.wanted));
+        info.runs(self.wanted) && ((self.was_away && self.whole) || !ran_before)
     }
 
     fn rejected(&self) -> Failure {
@@ -104,6 +133,18 @@ impl<'a> Watch<'a> {
         let wanted = self.wanted;
         let before = self.before.map_or("an unknown version".to_owned(), Info::version);
         match info {
+            Some(info) if info.cut && info.may_run(wanted) => {
+                let message = format!(
+                    "the device restarted and runs {}, too little to tell whether it is {wanted}; before it ran \
+                     {before}. Give it a shorter application name, or let a restart be enough",
+                    info.version()
+                );
+                Failure::new(Reason::InfoUnreadable, message)
+            }
+            Some(info) if info.runs(wanted) || self.mode == Verify::Restart => Failure::new(
+                Reason::TransferInterrupted,
+                "the device restarted, but the line was lost before it had the whole image for sure",
+            ),
             Some(info) => {
                 let after = info.version();
                 let message = format!(
@@ -124,14 +165,23 @@ impl<'a> Watch<'a> {
 mod tests {
     use super::*;
 
+    /// A version with `…` at its end is cut off there.
     fn info(version: &str) -> Info {
-        Info { version: Some(version.into()), ..Info::default() }
+        let whole = match version {
+            "1" | "2" => format!("{version}.0"),
+            other => other.trim_end_matches('…').to_owned(),
+        };
+        Info { version: Some(whole), cut: version.ends_with('…'), ..Info::default() }
     }
 
     /// Looks once a second; `-` is away, `?` unreadable, anything else the version. Says how it was decided and when.
     fn story(mode: Verify, before: Option<&str>, looks: &[&str]) -> (usize, String) {
+        told(mode, before, true, looks)
+    }
+
+    fn told(mode: Verify, before: Option<&str>, whole: bool, looks: &[&str]) -> (usize, String) {
         let before = before.map(info);
-        let mut watch = Watch::new(Pace::default(), mode, "2", before.as_ref());
+        let mut watch = Watch::new(Pace::default(), mode, "2.0", before.as_ref(), whole);
         for (second, look) in looks.iter().enumerate() {
             let sight = match *look {
                 "-" => Sight::Away,
@@ -151,9 +201,12 @@ mod tests {
 
     #[test]
     fn a_device_is_done_when_it_says_the_wanted_version() {
-        assert_eq!(story(Verify::Version, Some("1"), &["1", "-", "-", "2"]), (3, "runs 2".into()));
+        assert_eq!(
+            story(Verify::Version, Some("1"), &["1", "-", "-", "2"]),
+            (3, "runs 2.0".into())
+        );
         // Its restart was too quick to be seen.
-        assert_eq!(story(Verify::Version, Some("1"), &["1", "1", "2"]), (2, "runs 2".into()));
+        assert_eq!(story(Verify::Version, Some("1"), &["1", "1", "2"]), (2, "runs 2.0".into()));
     }
 
     #[test]
@@ -161,7 +214,7 @@ mod tests {
         let same = ["2"; 30];
         assert_eq!(story(Verify::Version, Some("2"), &same), (20, "ImageRejected".into()));
         assert_eq!(story(Verify::Version, None, &same), (20, "ImageRejected".into()));
-        assert_eq!(story(Verify::Version, Some("2"), &["2", "-", "2"]), (2, "runs 2".into()));
+        assert_eq!(story(Verify::Version, Some("2"), &["2", "-", "2"]), (2, "runs 2.0".into()));
     }
 
     #[test]
@@ -176,9 +229,14 @@ mod tests {
         let old_slot = ["1", "-", "1", "1", "1", "1", "1", "1", "1", "1"];
         assert_eq!(story(Verify::Version, Some("1"), &old_slot), (7, "VersionMismatch".into()));
         let twice = ["1", "-", "1", "1", "-", "2"];
-        assert_eq!(story(Verify::Version, Some("1"), &twice), (5, "runs 2".into()));
+        assert_eq!(story(Verify::Version, Some("1"), &twice), (5, "runs 2.0".into()));
         let unreadable = ["1", "-", "?", "?", "?", "?", "?", "?", "?"];
         assert_eq!(story(Verify::Version, Some("1"), &unreadable), (7, "InfoUnreadable".into()));
+    }
+
+    #[test]
+    fn a_device_that_had_no_time_to_restart_has_not_rejected_anything() {
+        assert_eq!(story(Verify::Version, Some("1"), &["1", "1"]), (2, "Timeout".into()));
     }
 
     #[test]
@@ -189,7 +247,39 @@ mod tests {
 
     #[test]
     fn a_restart_is_enough_where_that_is_asked_for_and_none_is_nothing() {
-        assert_eq!(story(Verify::Restart, Some("1"), &["1", "-", "1"]), (2, "runs 1".into()));
-        assert_eq!(story(Verify::None, Some("1"), &["1"]), (0, "runs 1".into()));
+        assert_eq!(story(Verify::Restart, Some("1"), &["1", "-", "1"]), (2, "runs 1.0".into()));
+        assert_eq!(story(Verify::None, Some("1"), &["1"]), (0, "runs 1.0".into()));
+    }
+
+    #[test]
+    fn a_moment_without_an_answer_is_no_restart() {
+        let mut watch = Watch::new(Pace::default(), Verify::Restart, "2.0", None, true);
+        let mut see = |at, sight| watch.see(Duration::from_millis(at), sight).is_some();
+        assert!(!see(0, Sight::Away), "a packet was lost");
+        assert!(!see(500, Sight::Info(info("1"))));
+        assert!(!see(1000, Sight::Away));
+        assert!(!see(1500, Sight::Away));
+        assert!(see(2000, Sight::Info(info("1"))), "it was away for a second");
+    }
+
+    #[test]
+    fn a_restart_proves_nothing_when_the_image_may_not_be_there() {
+        let looks = ["2", "-", "2", "2", "2", "2", "2", "2"];
+        let lost = (7, "TransferInterrupted".into());
+        assert_eq!(told(Verify::Version, Some("2"), false, &looks), lost);
+        assert_eq!(told(Verify::Version, None, false, &looks), lost);
+        assert_eq!(told(Verify::Restart, Some("1"), false, &looks), lost);
+        let other = (2, "runs 2.0".into());
+        assert_eq!(told(Verify::Version, Some("1"), false, &looks[1..]).1, other.1);
+        assert_eq!(told(Verify::Version, Some("1"), false, &["1", "-", "2"]), other);
+    }
+
+    #[test]
+    fn a_version_that_is_cut_off_has_to_differ_from_the_one_before() {
+        let short = ["-", "-", "2…", "2…", "2…", "2…", "2…", "2…"];
+        assert_eq!(story(Verify::Version, Some("1…"), &short), (2, "runs 2… (cut off)".into()));
+        assert_eq!(story(Verify::Version, Some("2…"), &short), (7, "InfoUnreadable".into()));
+        assert_eq!(story(Verify::Version, Some("2"), &short), (7, "InfoUnreadable".into()));
+        assert_eq!(story(Verify::Version, None, &short), (7, "InfoUnreadable".into()));
     }
 }

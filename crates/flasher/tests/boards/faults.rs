@@ -118,6 +118,13 @@ async fn a_board_without_onboard_is_flashed_unless_its_identity_is_required() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_cannot_make_its_certificate_is_not_asked() -> Result<()> {
+    let board = fails(Fault::OnboardFails, "AttestationFailed", "500").await?;
+    assert_eq!(board.ledger().posts, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_board_without_tls_is_named() -> Result<()> {
     fails(Fault::RawTcp, "ProtocolUnsupported", "OTA_SECURE").await.map(drop)
 }

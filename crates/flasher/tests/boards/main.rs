@@ -5,6 +5,7 @@
 
 mod crowd;
 mod desk;
+mod ends;
 mod faults;
 mod mbedtls;
 mod refusals;

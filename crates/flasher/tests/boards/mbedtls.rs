@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use flashjob_sim::{Fault, Firmware, KeyKind, ServerCert, Times};
 use tokio::process::Command;
 
-use crate::desk::{Desk, NEW};
+use crate::desk::{Desk, NEW, firmware};
 
 const HACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/mbedtls.sh");
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/boards/mbedtls_client.c");
@@ -75,6 +75,55 @@ async fn flash(pinned: ServerCert, kind: KeyKind) -> Result<()> {
         ensure!(std::fs::read(&out)? == image, "another image arrived: {words}");
         flasher.end(child).await?.well()?;
     }
+    Ok(())
+}
+
+/// The rest of a small image fits into the kernel's buffers, and a goodbye looks like one that follows the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_quits_before_the_end_has_not_taken_the_image() -> Result<()> {
+    let desk = Desk::new().await?;
+    let client = client(desk.folder.path()).await?;
+    let options = desk.options()?.with(Fault::NeverCallsBack, Times::Always);
+    let board = desk.enrolled(options).await?;
+    std::fs::write(desk.path("board.der"), board.identity()?.attestation_der())?;
+    let mut flasher = desk.flasher(&board).await?.env("VERIFY", "None");
+    let address = PathBuf::from(flasher.address.to_string());
+    let child = flasher.start()?;
+    board.until("it is asked", Duration::from_secs(60), |l| !l.updates.is_empty()).await?;
+    let (pinned, der) = (desk.path("tls.crt"), desk.path("board.der"));
+    let mut quitter = Command::new(&client)
+        .args([&address, &pinned, &der, &desk.path("nothing"), Path::new("quits")])
+        .kill_on_drop(true)
+        .spawn()?;
+    // It is asked once more, and does not call.
+    let ended = flasher.end(child).await?;
+    ended.badly("NoCallback", "")?;
+    ensure!(ended.log.contains("the device hung up"), "{}", ended.log);
+    quitter.kill().await?;
+    Ok(())
+}
+
+/// A second session of the device that waits while the first is served is at work: it is served, and not asked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_is_on_the_line_is_not_asked() -> Result<()> {
+    let desk = Desk::new().await?;
+    let client = client(desk.folder.path()).await?;
+    let options = desk.options()?.with(Fault::DropsAt(40_000), Times::Always);
+    let board = desk.enrolled(options.with(Fault::Slow(10_000), Times::Always)).await?;
+    std::fs::write(desk.path("board.der"), board.identity()?.attestation_der())?;
+    // More than fits into the kernel's buffers.
+    let build = Firmware::new(NEW).size(600_000);
+    let flasher = desk.flasher_for(&board.endpoint(), &firmware(&build).await?);
+    let mut flasher = flasher.env("VERIFY", "None");
+    let address = PathBuf::from(flasher.address.to_string());
+    let child = flasher.start()?;
+    let begun = |ledger: &flashjob_sim::board::Ledger| ledger.updates.iter().any(|u| u.bytes > 0);
+    board.until("the first is served", Duration::from_secs(60), begun).await?;
+    let (pinned, der, out) = (desk.path("tls.crt"), desk.path("board.der"), desk.path("received"));
+    let second = run(&client, &[&address, &pinned, &der, &out]).await?;
+    flasher.end(child).await?.well()?;
+    ensure!(second.status.success() && std::fs::read(&out)? == build.build());
+    assert_eq!(board.ledger().posts, 1);
     Ok(())
 }
 

@@ -2,7 +2,9 @@
  * (ota-service, src/tls.c): TLS 1.2 alone, the pinned certificate as the only CA, the name ota-agent; wait 500 ms, send the
  * DICE certificate, wait 1.5 s, read 64 bytes at a time until the server ends it.
  *
- * mbedtls_client ADDRESS PINNED.pem CERTIFICATE.der FIRMWARE.out
+ * mbedtls_client ADDRESS PINNED.pem CERTIFICATE.der FIRMWARE.out [quits]
+ *
+ * With a fifth argument it says goodbye together with the certificate, reads nothing and keeps the line open.
  *
  * Prints the protocol, the cipher suite and how the session ended. Exits 0 only if the server ended it in an orderly way
  * after at least one byte: that is what a board takes for a whole image.
@@ -10,6 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
@@ -36,9 +42,9 @@ int main(int argc, char **argv) {
     unsigned char certificate[4096], chunk[64];
     size_t length, sent = 0, total = 0;
     FILE *file;
-    int n;
+    int n, quits = argc == 6;
 
-    if (argc != 5) return 2;
+    if (argc != 5 && !quits) return 2;
     if ((file = fopen(argv[3], "rb")) == NULL) return 2;
     length = fread(certificate, 1, sizeof certificate, file);
     fclose(file);
@@ -69,10 +75,19 @@ int main(int argc, char **argv) {
            mbedtls_ssl_get_ciphersuite(&ssl));
 
     usleep(500 * 1000);
+    /* Both in one packet, so that there is no moment between them. */
+    if (quits && setsockopt(net.fd, IPPROTO_TCP, TCP_CORK, &quits, sizeof quits) != 0) return 2;
     while (sent < length) {
         n = mbedtls_ssl_write(&ssl, certificate + sent, length - sent);
         check(n, "certificate");
         sent += (size_t)n;
+    }
+    if (quits) {
+        mbedtls_ssl_close_notify(&ssl);
+        quits = 0;
+        setsockopt(net.fd, IPPROTO_TCP, TCP_CORK, &quits, sizeof quits);
+        sleep(30);
+        return 0;
     }
     usleep(1500 * 1000);
     while ((n = mbedtls_ssl_read(&ssl, chunk, sizeof chunk)) > 0) {
