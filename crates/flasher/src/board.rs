@@ -53,6 +53,8 @@ impl Board {
         let request = self.client.get(format!("{}/info", self.url)).timeout(self.pace.answer());
         let answer = match request.send().await {
             Ok(answer) => answer,
+            // Its network takes the connection and its server has no time: checking an image keeps a board busy.
+            Err(error) if error.is_timeout() && !error.is_connect() => return Sight::Busy,
             Err(_) => return Sight::Away,
         };
         let status = answer.status();

@@ -71,8 +71,8 @@ impl Pace {
         self.seconds(60.0)
     }
 
-    /// A device that came back with another version than before may restart once more; after this it has settled.
+    /// A device that came back with another version may restart once more; after this it has settled.
     pub fn settle(self) -> Duration {
-        self.seconds(5.0)
+        self.seconds(10.0)
     }
 }

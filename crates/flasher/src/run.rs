@@ -143,11 +143,11 @@ impl<'a> Attempt<'a> {
                     (self.tell)(Event::Runs(format!("an unknown version, its /info is {text:?}")));
                     return Ok(None);
                 }
-                Sight::Away if Instant::now() >= patience => {
+                Sight::Away | Sight::Busy if Instant::now() >= patience => {
                     let message = format!("{} does not answer; is the board on?", self.input.board);
                     return Err(Failure::new(Reason::DeviceUnreachable, message));
                 }
-                Sight::Away => sleep(self.input.pace.look()).await,
+                Sight::Away | Sight::Busy => sleep(self.input.pace.look()).await,
             }
         }
     }

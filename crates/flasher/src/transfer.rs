@@ -20,7 +20,10 @@ use crate::serve::Caller;
 const NO_PROGRESS: Duration = Duration::from_secs(20);
 /// What lies in the kernel's buffers when the last byte is sent may take a slow board so long.
 const LAST_WORDS: Duration = Duration::from_secs(60);
+/// One TLS record. Boards with little memory take none larger.
 const CHUNK: usize = 4096;
+/// Read at once: each read of a file is a trip to another thread.
+const BLOCK: usize = 64 << 10;
 
 /// How a transfer went wrong.
 #[derive(Debug, PartialEq)]
@@ -70,28 +73,17 @@ impl Caller {
         let unreadable = |error: std::io::Error| format!("the image cannot be read: {error}");
         image.seek(SeekFrom::Start(0)).await.map_err(unreadable)?;
         let (mut sent, mut told) = (0, 0);
-        let mut chunk = [0; CHUNK];
+        let mut block = vec![0; BLOCK];
         loop {
-            let n = image.read(&mut chunk).await.map_err(unreadable)?;
+            let n = image.read(&mut block).await.map_err(unreadable)?;
             if n == 0 {
                 break;
             }
-            let lost =
-                |why: String| format!("the line was lost after {sent} of {total} bytes: {why}");
-            // Who hangs up before the end has not had all of it, even if what is left fits into the kernel's buffers.
-            match self.goodbye().now_or_never() {
-                None => {}
-                Some(Ok(())) => return Err(lost("the device hung up".into())),
-                Some(Err(error)) => return Err(lost(error.to_string())),
-            }
-            let write = async {
-                self.stream.write_all(&chunk[..n]).await?;
-                self.stream.flush().await
-            };
-            match timeout(NO_PROGRESS, write).await {
-                Ok(Ok(())) => sent += n as u64,
-                Ok(Err(error)) => return Err(lost(error.to_string())),
-                Err(_) => return Err(lost(format!("the device took nothing for {NO_PROGRESS:?}"))),
+            for chunk in block[..n].chunks(CHUNK) {
+                self.send_one(chunk).await.map_err(|why| {
+                    format!("the line was lost after {sent} of {total} bytes: {why}")
+                })?;
+                sent += chunk.len() as u64;
             }
             // A line each tenth of the way.
             if sent * 10 / total.max(1) > told {
@@ -103,6 +95,23 @@ impl Caller {
             return Err(format!("the image has {sent} bytes, not {total}"));
         }
         Ok(())
+    }
+
+    async fn send_one(&mut self, chunk: &[u8]) -> Result<(), String> {
+        // Who hangs up before the end has not had all of it, even if what is left fits into the kernel's buffers.
+        match self.goodbye().now_or_never() {
+            None => {}
+            Some(Ok(())) => return Err("the device hung up".into()),
+            Some(Err(error)) => return Err(error.to_string()),
+        }
+        let write = async {
+            self.stream.write_all(chunk).await?;
+            self.stream.flush().await
+        };
+        match timeout(NO_PROGRESS, write).await {
+            Ok(written) => written.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("the device took nothing for {NO_PROGRESS:?}")),
+        }
     }
 }
 

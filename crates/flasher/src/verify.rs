@@ -20,7 +20,9 @@ pub enum Sight {
     Info(Info),
     /// It answered, and not with what can be read.
     Unreadable(String),
-    /// It did not answer.
+    /// It took the connection and did not answer in time: it is there, and proves nothing.
+    Busy,
+    /// It did not take the connection, or broke it.
     Away,
 }
 
@@ -70,6 +72,10 @@ impl<'a> Watch<'a> {
             Sight::Away => {
                 let since = *self.away_since.get_or_insert(at);
                 self.was_away |= at >= since + self.pace.outage();
+                self.back_since = None;
+                return None;
+            }
+            Sight::Busy => {
                 self.back_since = None;
                 return None;
             }
@@ -174,7 +180,7 @@ mod tests {
         Info { version: Some(whole), cut: version.ends_with('…'), ..Info::default() }
     }
 
-    /// Looks once a second; `-` is away, `?` unreadable, anything else the version. Says how it was decided and when.
+    /// Looks once a second; `-` is away, `~` busy, `?` unreadable, anything else the version. Says how it was decided and when.
     fn story(mode: Verify, before: Option<&str>, looks: &[&str]) -> (usize, String) {
         told(mode, before, true, looks)
     }
@@ -185,6 +191,7 @@ mod tests {
         for (second, look) in looks.iter().enumerate() {
             let sight = match *look {
                 "-" => Sight::Away,
+                "~" => Sight::Busy,
                 "?" => Sight::Unreadable("<html>".into()),
                 version => Sight::Info(info(version)),
             };
@@ -215,6 +222,8 @@ mod tests {
         assert_eq!(story(Verify::Version, Some("2"), &same), (20, "ImageRejected".into()));
         assert_eq!(story(Verify::Version, None, &same), (20, "ImageRejected".into()));
         assert_eq!(story(Verify::Version, Some("2"), &["2", "-", "2"]), (2, "runs 2.0".into()));
+        let busy = [&["~"; 15][..], &same].concat();
+        assert_eq!(story(Verify::Version, Some("2"), &busy), (20, "ImageRejected".into()));
     }
 
     #[test]
@@ -226,12 +235,15 @@ mod tests {
 
     #[test]
     fn another_version_is_a_mismatch_once_it_has_settled() {
-        let old_slot = ["1", "-", "1", "1", "1", "1", "1", "1", "1", "1"];
-        assert_eq!(story(Verify::Version, Some("1"), &old_slot), (7, "VersionMismatch".into()));
+        let old_slot = [&["1", "-"][..], &["1"; 12]].concat();
+        assert_eq!(story(Verify::Version, Some("1"), &old_slot), (12, "VersionMismatch".into()));
+        // It was too busy with the image to answer, and restarts only now.
+        let busy = [&["~"; 18][..], &["1"; 2], &["-"; 4], &["2"]].concat();
+        assert_eq!(story(Verify::Version, Some("1"), &busy), (24, "runs 2.0".into()));
         let twice = ["1", "-", "1", "1", "-", "2"];
         assert_eq!(story(Verify::Version, Some("1"), &twice), (5, "runs 2.0".into()));
-        let unreadable = ["1", "-", "?", "?", "?", "?", "?", "?", "?"];
-        assert_eq!(story(Verify::Version, Some("1"), &unreadable), (7, "InfoUnreadable".into()));
+        let unreadable = [&["1", "-"][..], &["?"; 12]].concat();
+        assert_eq!(story(Verify::Version, Some("1"), &unreadable), (12, "InfoUnreadable".into()));
     }
 
     #[test]
@@ -264,8 +276,8 @@ mod tests {
 
     #[test]
     fn a_restart_proves_nothing_when_the_image_may_not_be_there() {
-        let looks = ["2", "-", "2", "2", "2", "2", "2", "2"];
-        let lost = (7, "TransferInterrupted".into());
+        let looks = [&["2", "-"][..], &["2"; 12]].concat();
+        let lost = (12, "TransferInterrupted".into());
         assert_eq!(told(Verify::Version, Some("2"), false, &looks), lost);
         assert_eq!(told(Verify::Version, None, false, &looks), lost);
         assert_eq!(told(Verify::Restart, Some("1"), false, &looks), lost);
@@ -276,10 +288,10 @@ mod tests {
 
     #[test]
     fn a_version_that_is_cut_off_has_to_differ_from_the_one_before() {
-        let short = ["-", "-", "2…", "2…", "2…", "2…", "2…", "2…"];
+        let short = [&["-", "-"][..], &["2…"; 12]].concat();
         assert_eq!(story(Verify::Version, Some("1…"), &short), (2, "runs 2… (cut off)".into()));
-        assert_eq!(story(Verify::Version, Some("2…"), &short), (7, "InfoUnreadable".into()));
-        assert_eq!(story(Verify::Version, Some("2"), &short), (7, "InfoUnreadable".into()));
-        assert_eq!(story(Verify::Version, None, &short), (7, "InfoUnreadable".into()));
+        assert_eq!(story(Verify::Version, Some("2…"), &short), (12, "InfoUnreadable".into()));
+        assert_eq!(story(Verify::Version, Some("2"), &short), (12, "InfoUnreadable".into()));
+        assert_eq!(story(Verify::Version, None, &short), (12, "InfoUnreadable".into()));
     }
 }
