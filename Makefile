@@ -54,9 +54,11 @@ test: ## Run all tests against a real API server and registry (had the first tim
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
 
 .PHONY: bench
-bench: ## Measure a rollout against a floor of bare writes (table, and target/bench/fleet.json)
+bench: ## Measure a rollout and a transfer against their floors (tables, and target/bench/fleet.json)
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	cargo bench --locked $(OPERATOR) --bench fleet -- $(ARGS)
+	@DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
+	cargo bench --locked -p flashjob-flasher --bench serve
 
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files
