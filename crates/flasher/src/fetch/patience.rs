@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::Failure;
+use crate::failure::{Failure, chain};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -65,20 +65,6 @@ fn tls_error(error: &reqwest::Error) -> Option<rustls::Error> {
         };
     }
     None
-}
-
-/// An error with its causes: reqwest's own words leave out what went wrong.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// How long an outage may last, and the pauses between tries.

@@ -168,7 +168,7 @@ async fn other_form(registry: &Registry, tag: &str, digest: &str) -> Result<Stri
         {
             return Ok(format!(
                 "its signature is a {:?} among the image's referrers, which is not supported; \
-                 sign with cosign sign --new-bundle-format=false --key",
+                 sign with cosign sign --new-bundle-format=false --use-signing-config=false --key",
                 entry.artifact_type
             ));
         }
