@@ -281,6 +281,13 @@ impl Change {
         header.chain(self.records.keys().map(|index| shard_of(*index))).collect()
     }
 
+    /// The part of it that belongs to one shard.
+    pub fn part(&self, shard: usize) -> Change {
+        let header = self.header.clone().filter(|_| shard == 0);
+        let records = self.of_shard(shard).map(|(index, record)| (index, record.clone()));
+        Change { header, records: records.collect() }
+    }
+
     fn of_shard(&self, shard: usize) -> impl Iterator<Item = (usize, &Record)> {
         let first = shard * SHARD_SIZE;
         self.records.range(first..first + SHARD_SIZE).map(|(index, record)| (*index, record))

@@ -328,7 +328,8 @@ impl Engine {
             let Some(ledger) = job.ledger.sealed() else { return };
             let keys = ledger.patch(shard, change);
             let before = job.ledger.shards.get(shard).cloned();
-            job.ledger.flushing.insert(shard, change.clone());
+            // Its part alone: with many shards, so many whole changes would be more than the operator may use.
+            job.ledger.flushing.insert(shard, change.part(shard));
             let (client, facts) = (self.context.client.clone(), job.seen.job.clone());
             let of_this_shard =
                 |end: &&AttemptEnd| flashjob_plan::ledger::shard_of(end.index) == shard;
