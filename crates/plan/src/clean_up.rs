@@ -48,12 +48,11 @@ impl Round<'_> {
         if record.open || !due {
             return record.open;
         }
-        let Some(spec) = self.active().filter(|_| record.tries > 0 || self.room) else {
-            return false;
-        };
+        let Some(spec) = self.active() else { return false };
         let (boards, job) = (self.view.boards, &self.view.job.uid);
         let shared = record.pinned.as_ref().is_some_and(|p| boards.is_shared(job, &p.endpoint));
         let others_wait = self.starved || shared || spec.access.kind == ServiceType::NodePort;
-        !(self.rests(record) && others_wait)
+        let waits_long = self.rests(record) || (record.tries == 0 && !self.room);
+        !(waits_long && others_wait)
     }
 }

@@ -13,7 +13,7 @@ use crate::ledger::Record;
 use crate::plan::{Deletion, NewObject};
 use crate::pod;
 use crate::prepare::wrong_board;
-use crate::round::{Round, SETTLING, State};
+use crate::round::{NO_ROOM, Round, SETTLING, State};
 
 /// How long past its deadline a Pod is left to end by itself.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(60);
@@ -116,8 +116,11 @@ impl Round<'_> {
             return self.withdraw(index, record);
         };
         if record.tries == 0 && !self.room {
-            // Others that are tried again come first, and may need the place.
-            return self.withdraw(index, record);
+            return match self.starved {
+                // Others that are tried again come first, and need the address.
+                true => self.withdraw(index, record),
+                false => self.waits(record, State::Pending, NO_ROOM, None),
+            };
         }
         let instance = match self.find(record) {
             Ok(instance) => instance,

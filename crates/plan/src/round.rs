@@ -82,6 +82,7 @@ impl<'a> Round<'a> {
         let pods = view.children.values().flat_map(|children| children.pods.values());
         let at_work = pods.filter(|slot| pod_in_use(slot, now)).count();
         let mut ahead = 0;
+        let mut first_ahead = 0;
         let mut waiting: Option<Timestamp> = None;
         let mut claimed = HashSet::new();
         let mut failing = 0;
@@ -105,9 +106,16 @@ impl<'a> Round<'a> {
             let ready = record.open || service.is_some_and(|s| s.busy || s.here().is_some());
             let sent = children.and_then(|c| c.pods.get(&record.attempt));
             let sent = record.open && sent.is_some_and(|s| s.busy || s.seen.is_some());
-            ahead += usize::from(ready && !sent && !rests(record, now));
+            let next = usize::from(ready && !sent && !rests(record, now));
+            ahead += next;
+            first_ahead += next * usize::from(record.tries == 0);
             let waits = service.and_then(Slot::here).filter(|s| s.waits_for_any_address());
             waiting = waiting.into_iter().chain(waits.map(|s| s.created)).min();
+        }
+        let room = spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing));
+        if !room {
+            // First attempts wait for room, and take no place from those that are tried again.
+            ahead -= first_ahead;
         }
         let starved_at = view.addresses.starved_at(&view.job.uid, waiting);
         let mut plan = Plan { starving: waiting, ..Plan::default() };
@@ -129,7 +137,7 @@ impl<'a> Round<'a> {
             node_port_taken: takes_node_port(view),
             claimed,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
-            room: spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing)),
+            room,
             bound: rollout::bound(spec, ledger),
             at_hand,
         }

@@ -70,6 +70,26 @@ fn addresses_of_devices_that_rest_go_to_those_who_wait() {
 }
 
 #[test]
+fn a_device_that_failures_leave_no_room_for_gives_its_address_to_those_who_wait() {
+    let spec = json!({
+        "rollout": { "maxParallel": 1, "maxFailures": 0 }, "retry": { "backoffSeconds": 60 },
+    });
+    let mut world = World::new(&["a", "b"], spec);
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    assert_eq!(services(&world), 2, "both keep theirs while there are enough");
+    world.waits.wait("another job", Some(world.now), world.now);
+    world.after(6);
+    world.settle();
+    assert_eq!(services(&world), 0);
+    world.waits.wait("another job", None, world.now);
+    world.after(60);
+    world.settle();
+    assert_eq!((world.record("a").open, world.record("b").open), (true, false));
+}
+
+#[test]
 fn no_service_is_made_while_one_of_another_job_waits_too_long() {
     let mut world = World::new(&["a"], json!({}));
     world.waits.wait("another job", Some(world.now), world.now);
