@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
+use crate::ledger::{Outcome, Record};
+
 /// A job's place among others: older first, then by namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seniority {
@@ -62,6 +64,15 @@ impl Boards {
         self.know(job, endpoint);
         if let Some(board) = self.boards.get_mut(endpoint) {
             board.flashed.insert(job.to_owned(), at);
+        }
+    }
+
+    /// Takes in what one record of a job's ledger says of its board.
+    pub fn learn(&mut self, job: &str, record: &Record) {
+        let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
+        match (record.outcome, record.ended) {
+            (Some(Outcome::Succeeded), Some(at)) => self.flashed(job, &pinned.endpoint, at),
+            _ => self.know(job, &pinned.endpoint),
         }
     }
 

@@ -12,7 +12,6 @@ use super::index::Doubt;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
 use super::read::in_time;
-use super::sights::learn_board;
 use super::status;
 use super::write::Created;
 use crate::client::words;
@@ -103,7 +102,7 @@ impl Engine {
                         if let Some(job) = self.jobs.get_mut(uid) {
                             let changed = job.ledger.acknowledge(shard, acknowledged);
                             for record in changed.iter().flat_map(|c| c.records.values()) {
-                                learn_board(&mut self.boards, uid, record);
+                                self.boards.learn(uid, record);
                             }
                             job.write_succeeded();
                         }

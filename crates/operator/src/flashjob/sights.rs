@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use flashjob_plan::boards::{Boards, Seniority};
+use flashjob_plan::boards::Seniority;
 use flashjob_plan::facts::Service;
 use flashjob_plan::instances::{Instance, Instances};
-use flashjob_plan::ledger::{Outcome, Record};
 
 use super::engine::Engine;
 use super::job::JobState;
@@ -111,7 +110,7 @@ impl Engine {
     pub(super) fn learn_boards(&mut self, uid: &str) {
         let ledger = self.jobs.get(uid).and_then(|job| job.ledger.sealed());
         for record in ledger.iter().flat_map(|ledger| &ledger.records) {
-            learn_board(&mut self.boards, uid, record);
+            self.boards.learn(uid, record);
         }
     }
 
@@ -168,14 +167,5 @@ impl Engine {
             self.mind_orphans(&uid, None);
         }
         self.wake_all();
-    }
-}
-
-/// Takes in what one record says of its board.
-pub(super) fn learn_board(boards: &mut Boards, uid: &str, record: &Record) {
-    let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
-    match (record.outcome, record.ended) {
-        (Some(Outcome::Succeeded), Some(at)) => boards.flashed(uid, &pinned.endpoint, at),
-        _ => boards.know(uid, &pinned.endpoint),
     }
 }

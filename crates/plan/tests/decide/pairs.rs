@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::reasons;
-use crate::view::learn_board;
 use crate::world::World;
 
 /// The boards of the older job and of the newer one.
@@ -139,7 +138,7 @@ impl Pair {
             let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
             let open = records.clone().filter(|r| r.open).filter_map(|r| r.pinned.as_ref());
             self.boards.hold(&uid, open.map(|pinned| pinned.endpoint.clone()).collect());
-            records.clone().for_each(|record| learn_board(&mut self.boards, &uid, record));
+            records.clone().for_each(|record| self.boards.learn(&uid, record));
             world.settled = !records.clone().any(|r| r.open);
         }
         for world in &self.jobs {

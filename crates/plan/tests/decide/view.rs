@@ -8,7 +8,6 @@ use flashjob_plan::addresses::Addresses;
 use flashjob_plan::boards::Boards;
 use flashjob_plan::facts::Children;
 use flashjob_plan::instances::Instances;
-use flashjob_plan::ledger::{Outcome, Record};
 use flashjob_plan::{Job, LedgerState, Settings, View};
 
 static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
@@ -33,14 +32,5 @@ pub fn view<'a>(
         trouble: None,
         boards,
         addresses: &ADDRESSES,
-    }
-}
-
-/// What a record says of its board, as the operator takes it in.
-pub fn learn_board(boards: &mut Boards, uid: &str, record: &Record) {
-    let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
-    match (record.outcome, record.ended) {
-        (Some(Outcome::Succeeded), Some(at)) => boards.flashed(uid, &pinned.endpoint, at),
-        _ => boards.know(uid, &pinned.endpoint),
     }
 }

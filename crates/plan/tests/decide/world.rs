@@ -13,7 +13,7 @@ use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Setting
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::view::{learn_board, view};
+use crate::view::view;
 
 pub struct World {
     pub job: Job,
@@ -152,7 +152,7 @@ impl World {
             }
         }
         for record in self.ledger.iter().flat_map(|ledger| &ledger.records) {
-            learn_board(&mut self.boards, &self.job.uid, record);
+            self.boards.learn(&self.job.uid, record);
         }
     }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::facts;
 use crate::state::{self, Board, Id, State};
-use crate::view::{learn_board, view};
+use crate::view::view;
 
 /// The board that both jobs have.
 pub const SHARED: &str = "at-b";
@@ -245,7 +245,7 @@ impl Operator {
             }
         }
         for record in &self.ledger(state.jobs[mine].known).records {
-            learn_board(&mut boards, &self.jobs[mine].uid, record);
+            boards.learn(&self.jobs[mine].uid, record);
         }
         let shared = || vec![SHARED.to_owned()];
         if let Some(holder) = board.holder {
