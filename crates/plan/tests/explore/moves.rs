@@ -74,6 +74,9 @@ pub struct Detail {
     pub services: bool,
     /// Kubelets may be slower than every deadline.
     pub slow_kubelets: bool,
+    /// The operator sees everything at once and looks at once. A crash loses nothing by that: one before a look is one
+    /// after it whose writes never arrive.
+    pub prompt: bool,
 }
 
 /// Everything that can happen now, with what comes of it. What the operator does wrong in it is said at once.
@@ -194,13 +197,20 @@ pub fn moves(
         next.now = at;
         all.push((Move::Wait(at), next));
     }
+    if detail.prompt {
+        let learn = all.iter().position(|(m, _)| matches!(m, Move::Learn(..)));
+        let look = || all.iter().position(|(m, _)| matches!(m, Move::Look(_)));
+        if let Some(first) = learn.or_else(look) {
+            all = vec![all.swap_remove(first)];
+        }
+    }
     for (_, next) in &mut all {
         tidy(next);
         if detail.slow_kubelets {
             forgive(operator, next);
         }
     }
-    if state.jobs.len() == 2 && state.crashes == 0 && !detail.slow_kubelets {
+    if all.len() > 1 && state.jobs.len() == 2 && state.crashes == 0 && !detail.slow_kubelets {
         for job in [0, 1] {
             if is_alone(operator, state, job, &all) {
                 all.retain(|(m, _)| m.job() == Some(job));
