@@ -72,14 +72,18 @@ impl Edits {
         }
         let next = ledger.records.len();
         change.records.extend(self.added.into_iter().enumerate().map(|(n, r)| (next + n, r)));
-        let Some(header) = self.header else { return };
+        let Some(mut header) = self.header else { return };
         if let (Some(since), None) = (ledger.header.suspended, header.suspended) {
-            // Released: clocks that stood still go on where they were.
+            // Released: clocks that stood still go on where they were. Most devices go by the clock of their batch, which
+            // the header has, so that a large ledger is not written anew.
             let stood = now.duration_since(since);
+            let go_on = |clock: Timestamp| (clock + stood).min(now.max(clock));
+            let batch = ledger.header.released_at;
+            header.released_at = go_on(batch);
             for (index, record) in ledger.records.iter().enumerate() {
-                if record.outcome.is_none() && !record.dropped {
+                if record.outcome.is_none() && !record.dropped && record.turn > batch {
                     let record = change.records.entry(index).or_insert_with(|| record.clone());
-                    record.turn += stood;
+                    record.turn = go_on(record.turn);
                 }
             }
         }

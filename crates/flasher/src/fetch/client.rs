@@ -19,7 +19,7 @@ pub(super) fn build(ca: Option<&str>, plain_http: bool) -> Result<Client, Failur
         None => Some(Vec::new()),
     };
     let Some(own) = own else {
-        return Err(Failure::pull("the registry's CA is not a certificate in PEM"));
+        return Err(Failure::pull("REGISTRY_CA holds no certificate in PEM"));
     };
     let builder = || {
         Client::builder()

@@ -34,9 +34,11 @@ impl Trouble {
         if let Some(tls) = tls_error(&error) {
             let hint = match &tls {
                 rustls::Error::InvalidCertificate(_) => {
-                    "; a registry with a CA of its own needs that CA"
+                    "; if it has a CA of its own, give that in REGISTRY_CA"
                 }
-                rustls::Error::InvalidMessage(_) => "; plain HTTP is used only when asked for",
+                rustls::Error::InvalidMessage(_) => {
+                    "; if it speaks plain HTTP, set REGISTRY_PLAIN_HTTP=1"
+                }
                 _ => "",
             };
             return Self::lasting(format!("no TLS with the registry {host}: {tls}{hint}"));
@@ -45,7 +47,7 @@ impl Trouble {
             let text = chain(&error);
             return Self::lasting(format!(
                 "the registry {host} sends us to an address that is not used: {text}; \
-                 plain HTTP is used only when asked for"
+                 plain HTTP is used only with REGISTRY_PLAIN_HTTP=1"
             ));
         }
         Self::Passing(chain(&error))

@@ -36,6 +36,18 @@ async fn a_board_is_flashed_and_says_so_itself() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_image_without_ca_certificates_will_do_where_nothing_speaks_https() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = desk.board().await?;
+    let nowhere = desk.path("no-certificates").display().to_string();
+    let flasher = desk.flasher(&board).await?;
+    let flasher = flasher.env("SSL_CERT_FILE", &nowhere).env("SSL_CERT_DIR", &nowhere);
+    flasher.run().await?.well()?;
+    assert_eq!(board.version(), NEW);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_rsa_certificate_and_a_renewed_one_are_fine() -> Result<()> {
     let pinned = ServerCert::self_signed(KeyKind::Rsa2048)?;
     let renewed = pinned.renewed(KeyKind::P256)?;

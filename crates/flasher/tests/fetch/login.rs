@@ -111,11 +111,11 @@ async fn a_registry_with_a_ca_of_its_own_is_trusted_once_the_ca_is_given() -> Re
     registry.push("fw", "1", &Image::of_firmware(b"over TLS")?).await?;
     let mut source = source(&registry, "fw:1");
     source.plain_http = false;
-    refused(&source, PullFailed, "needs that CA").await;
+    refused(&source, PullFailed, "give that in REGISTRY_CA").await;
     source.ca = Some(stranger.ca_pem().to_owned());
-    refused(&source, PullFailed, "needs that CA").await;
+    refused(&source, PullFailed, "give that in REGISTRY_CA").await;
     source.ca = Some("not a certificate".into());
-    refused(&source, PullFailed, "not a certificate").await;
+    refused(&source, PullFailed, "no certificate in PEM").await;
     source.ca = Some(registry.ca_pem().to_owned());
     assert_eq!(pull(&source).await?.0, b"over TLS");
     Ok(())
@@ -127,7 +127,7 @@ async fn plain_http_is_spoken_only_when_asked_for() -> Result<()> {
     registry.push("fw", "1", &Image::of_firmware(b"over HTTP")?).await?;
     let mut source = source(&registry, "fw:1");
     source.plain_http = false;
-    refused(&source, PullFailed, "plain HTTP is used only when asked for").await;
+    refused(&source, PullFailed, "REGISTRY_PLAIN_HTTP=1").await;
     let requests = registry.requests()?;
     assert!(requests.is_empty(), "{requests:?}");
     source.plain_http = true;
@@ -152,7 +152,7 @@ async fn a_registry_under_tls_cannot_send_us_or_our_password_to_plain_http() -> 
         source.plain_http = false;
         source.ca = Some(ca);
         source.credentials = config(&folder, &front.host, r#"{"username":"u","password":"p"}"#)?;
-        refused(&source, PullFailed, "plain HTTP is used only when asked for").await;
+        refused(&source, PullFailed, "REGISTRY_PLAIN_HTTP=1").await;
         assert_eq!(front.heads().len(), 1);
     }
     assert!(spy.heads().is_empty(), "{:?}", spy.heads());

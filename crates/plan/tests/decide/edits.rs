@@ -2,7 +2,7 @@
 
 use flashjob_api::Phase;
 use flashjob_plan::ledger::Outcome;
-use flashjob_plan::{Kind, Plan};
+use flashjob_plan::{Kind, LedgerPlan, Plan};
 use serde_json::json;
 
 use crate::world::World;
@@ -38,6 +38,37 @@ fn clocks_stand_still_while_a_job_is_held() {
     world.after(3600);
     world.edit(&["a"], json!({}));
     assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.after(99);
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.after(1);
+    assert_eq!(reason(&world.settle()), "DeviceNotFound");
+}
+
+#[test]
+fn to_release_a_job_its_header_is_written_and_no_device_that_goes_by_it() {
+    let mut world = World::new(&["a", "b"], json!({ "suspend": true }));
+    world.settle();
+    world.after(3600);
+    world.edit(&["a", "b"], json!({}));
+    let LedgerPlan::Update(change) = world.decide().ledger else { panic!("nothing is written") };
+    assert!(change.header.is_some() && change.records.is_empty());
+}
+
+#[test]
+fn a_device_that_is_tried_again_keeps_its_own_clock_while_the_job_is_held() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    world.instances.remove("ns", "a");
+    // Back-off until 10, and away since then.
+    world.after(210);
+    assert_eq!(state(&world.settle(), "a"), "Offline");
+    world.edit(&["a"], json!({ "suspend": true }));
+    world.settle();
+    world.after(3600);
+    world.edit(&["a"], json!({}));
+    world.settle();
     world.after(99);
     assert_eq!(state(&world.settle(), "a"), "Offline");
     world.after(1);
