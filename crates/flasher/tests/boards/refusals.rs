@@ -1,7 +1,7 @@
 //! What is refused before a board is touched.
 
 use anyhow::Result;
-use flashjob_sim::registry::image::{Image, Words};
+use flashjob_sim::registry::image::{Archive, Image, Layer, Words};
 use flashjob_sim::registry::sign::Signer;
 use flashjob_sim::{Board, Firmware, KeyKind, ServerCert};
 
@@ -102,6 +102,27 @@ async fn firmware_for_another_board_and_none_at_all_are_refused() -> Result<()> 
     linux.badly("ProtocolUnsupported", "linux")?;
     let v6 = desk.flasher_for(&board.endpoint(), &name).env("EXTERNAL_IP", "::1").run().await?;
     v6.badly("AddressUnsupported", "IPv4")?;
+    untouched(&board);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_means_harm_is_refused_before_a_byte_goes_out() -> Result<()> {
+    let desk = Desk::new().await?;
+    let board = desk.board().await?;
+    let registry = registry().await?;
+    let good = Archive::default().file("firmware/ota.bin", &Firmware::new(NEW).build());
+    let climbs = good.file("../../../../tmp/flashjob-climbed", b"evil");
+    registry.push("harm", "climbs", &Image::new(vec![Layer::gzip(&climbs)?])).await?;
+    let mut huge = Image::of_firmware(&Firmware::new(NEW).build())?;
+    huge.layers[0].claimed = Some(10 << 30);
+    registry.push("harm", "huge", &huge).await?;
+    let other = format!("@sha256:{}", "0".repeat(64));
+    for (name, words) in [(":climbs", "climbs out"), (":huge", "claim"), (&other, "has no")] {
+        let name = format!("{}/harm{name}", registry.host());
+        let ended = desk.flasher_for(&board.endpoint(), &name).run().await?;
+        ended.badly("PullFailed", words)?;
+    }
     untouched(&board);
     Ok(())
 }
