@@ -24,6 +24,8 @@ pub struct Seniority {
 #[derive(Clone, Debug, Default)]
 pub struct Boards {
     boards: HashMap<String, Board>,
+    /// Those that several jobs have among their devices: few, and asked for at every look at every device that waits.
+    shared: HashSet<String>,
     jobs: HashMap<String, Party>,
 }
 
@@ -55,6 +57,9 @@ impl Boards {
         let board = self.boards.entry(endpoint.to_owned()).or_default();
         if !board.known_to.iter().any(|j| j == job) {
             board.known_to.push(job.to_owned());
+            if board.known_to.len() > 1 {
+                self.shared.insert(endpoint.to_owned());
+            }
             self.jobs.entry(job.to_owned()).or_default().knows.push(endpoint.to_owned());
         }
     }
@@ -124,6 +129,9 @@ impl Boards {
             if let Some(board) = self.boards.get_mut(&endpoint) {
                 board.known_to.retain(|j| j != job);
                 board.flashed.remove(job);
+                if board.known_to.len() < 2 {
+                    self.shared.remove(&endpoint);
+                }
                 if board.known_to.is_empty() {
                     self.boards.remove(&endpoint);
                 }
@@ -132,9 +140,10 @@ impl Boards {
         freed
     }
 
-    /// Whether another job has this board among its devices, too. Most boards are in one job only.
+    /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
+    /// in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
-        let board = self.boards.get(endpoint);
+        let board = self.shared.get(endpoint).and_then(|_| self.boards.get(endpoint));
         board.is_some_and(|b| b.known_to.iter().any(|other| other != job))
     }
 
@@ -222,6 +231,6 @@ mod tests {
         assert!(boards.forget("new"));
         assert!(!boards.is_shared("old", "board"));
         boards.forget("old");
-        assert!(boards.boards.is_empty() && boards.jobs.is_empty());
+        assert!(boards.boards.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
     }
 }

@@ -69,6 +69,7 @@ fn the_first_batch_comes_with_the_ledger() {
 fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("newer", "ns/newer", 1);
+    world.boards.know("newer", "at-a");
     for _ in 0..2 {
         world.step();
         assert_eq!(world.boards.in_the_way("newer", "at-a").as_deref(), Some("ns/job"));
