@@ -31,7 +31,8 @@ impl Edits {
             return Edits::default();
         }
         // A selector chooses from all there are.
-        if view.instances.is_some_and(|instances| instances.listing) {
+        let listing = view.instances.is_some_and(|instances| instances.listing);
+        if listing && spec.selector.is_some() {
             return Edits::default();
         }
         let wanted: HashSet<&str> = spec.devices.iter().map(String::as_str).collect();

@@ -45,16 +45,20 @@ fn a_device_is_not_taken_for_another_at_its_address_while_its_own_may_still_come
 }
 
 #[test]
-fn a_job_begins_and_is_edited_when_all_devices_are_known() {
+fn a_job_begins_and_is_edited_when_all_devices_it_may_mean_are_known() {
     let mut new = World::new(&["a"], json!({}));
     new.instances.listing = true;
     let plan = new.decide();
     assert!(plan.ledger == LedgerPlan::Keep && plan.status.is_none(), "and says nothing yet");
-    let mut edited = restarted(json!({}));
-    edited.edit(&["a", "b", "c"], json!({}));
-    assert_eq!(edited.decide().ledger, LedgerPlan::Keep);
+    let selector = json!({ "deviceSelector": { "device": "esp32" } });
+    let mut edited = restarted(selector.clone());
+    edited.edit(&["a", "b", "c"], selector);
+    assert_eq!(edited.decide().ledger, LedgerPlan::Keep, "a selector chooses from all there are");
     edited.instances.listing = false;
     assert!(matches!(edited.decide().ledger, LedgerPlan::Update(_)));
+    let mut named = restarted(json!({}));
+    named.edit(&["a", "b", "c"], json!({}));
+    assert!(matches!(named.decide().ledger, LedgerPlan::Update(_)), "names need no list");
 }
 
 #[test]
