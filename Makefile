@@ -53,6 +53,18 @@ test: ## Run all tests against a real API server and registry (had the first tim
 	MBEDTLS=$$(hack/mbedtls.sh); export MBEDTLS; \
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
 
+# How many boards the demo has, how many times faster than in the field they live, and whether it stays up at the end.
+DEMO_DEVICES ?= 20
+DEMO_SPEED ?= 20
+DEMO_KEEP ?=
+
+.PHONY: demo
+demo: ## Flash simulated boards with the real operator and flasher (DEMO_DEVICES, DEMO_SPEED, DEMO_KEEP=1)
+	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
+	cargo build --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
+	cargo run --quiet --locked -p flashjob-sim -- demo --devices $(DEMO_DEVICES) --speed $(DEMO_SPEED) $(if $(DEMO_KEEP),--keep)
+
 .PHONY: bench
 bench: ## Measure a rollout and a transfer against their floors (tables, and target/bench/fleet.json)
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \

@@ -4,6 +4,8 @@
 //! again it has the same name and a new uid. It differs in two ways: there is no Configuration object, so an Instance
 //! has no owner, and one node sees each board, so that there is one finalizer.
 
+mod agent;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+pub use self::agent::Agent;
 use crate::cluster::Cluster;
 use crate::insist::is_gone;
 use crate::wait::eventually;
@@ -149,13 +152,19 @@ impl Akri {
         gone_or(deleted).with_context(|| format!("cannot delete the Instance {name}"))
     }
 
-    /// The agent is back and lets a lost Instance go; waits until it is gone.
-    pub async fn agent_back(&self, instance: &Instance) -> Result<()> {
+    /// The agent lets a lost Instance go.
+    async fn let_go(&self, instance: &Instance) -> Result<()> {
         let name = instance.name_any();
         let patch = json!({ "metadata": { "uid": instance.uid(), "finalizers": null } });
         let params = PatchParams::default();
         let patched = self.instances.patch(&name, &params, &Patch::Merge(&patch)).await;
-        gone_or(patched).with_context(|| format!("cannot release the Instance {name}"))?;
+        gone_or(patched).with_context(|| format!("cannot release the Instance {name}"))
+    }
+
+    /// The agent is back and lets a lost Instance go; waits until it is gone.
+    pub async fn agent_back(&self, instance: &Instance) -> Result<()> {
+        self.let_go(instance).await?;
+        let name = instance.name_any();
         let what = format!("the Instance {name} to go");
         eventually(&what, Duration::from_secs(30), || async {
             let found = self.instances.get_opt(&name).await?;

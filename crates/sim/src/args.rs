@@ -17,6 +17,38 @@ pub struct Args {
 pub enum Command {
     /// Run simulated ESP32 boards until Ctrl-C
     Boards(Boards),
+    /// Flash simulated boards with the real operator and flasher, and hold the job's account against theirs
+    Demo(Demo),
+}
+
+#[derive(ClapArgs)]
+pub struct Demo {
+    /// How many boards
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub devices: usize,
+
+    /// All waits of boards, flasher and attestation service are divided by this
+    #[arg(long, default_value_t = 20.0, value_name = "FACTOR", value_parser = speed)]
+    pub speed: f64,
+
+    /// Stay up at the end, until Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
+
+    /// The operator's program; flashjob-operator beside this one if it is not given
+    #[arg(long, value_name = "FILE")]
+    pub operator: Option<PathBuf>,
+
+    /// The flasher's program; flashjob-flasher beside this one if it is not given
+    #[arg(long, value_name = "FILE")]
+    pub flasher: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if (1.0..=100.0).contains(&speed) => Ok(speed),
+        _ => Err("a number from 1 to 100".into()),
+    }
 }
 
 #[derive(ClapArgs)]

@@ -66,6 +66,11 @@ impl Board {
         self.address().to_string()
     }
 
+    /// What it says it is.
+    pub fn device(&self) -> &str {
+        &self.core.options.device
+    }
+
     /// Its MAC address.
     pub fn mac(&self) -> MacAddress {
         self.core.options.mac

@@ -4,7 +4,8 @@
 //! runs as long as its script says, and ends with a termination message. A deleted Pod is ended, then removed. All of
 //! that is written to the real API in the shapes a kubelet writes.
 //!
-//! It differs from the real ones in this: nothing is executed, a script says how it goes; all Pods fit on one node;
+//! It differs from the real ones in this: nothing is executed, a script says how it goes (or the flash container is a
+//! process of this machine, see `program`; containers beside it are not run then); all Pods fit on one node;
 //! volumes are always there; keys are looked up live, so that there is no watch lag between a key's withdrawal and a
 //! container's start; and a container that is told to end takes as long as its script says, whatever its grace period.
 //! A Pod past its deadline is Failed while its container still ends, as older kubelets report it.
@@ -13,20 +14,26 @@
 
 mod api;
 mod env;
+mod logs;
 mod pod;
+mod program;
 mod status;
+mod volumes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::logs::Logs;
 use self::pod::{Life, Worker};
+pub use self::program::Program;
 use crate::observe::{Seen, observe};
 
 /// The node every Pod is bound to.
@@ -90,6 +97,8 @@ pub enum End {
     Unschedulable,
     /// The image cannot be had; the container never starts.
     ImagePullBackOff,
+    /// The container is a real process and ends as that does; for [`Kubelet::start_programs`].
+    Program,
     /// The node runs short and throws the Pod out after `run_for`: Failed, and no word of its containers.
     Evicted,
 }
@@ -172,6 +181,8 @@ pub struct Started {
 struct Shared {
     client: Client,
     script: Box<dyn Fn(&Pod) -> Script + Send + Sync>,
+    program: Option<Program>,
+    logs: Logs,
     calls: Semaphore,
     held: watch::Sender<bool>,
     starts: watch::Sender<Vec<Started>>,
@@ -191,7 +202,7 @@ impl Kubelet {
         script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
     ) -> Self {
         let pods = Api::namespaced(client.clone(), namespace);
-        Self::spawn(client, pods, Box::new(script))
+        Self::spawn(client, pods, Box::new(script), None)
     }
 
     /// Starts on the current runtime, for the Pods of all namespaces.
@@ -200,17 +211,31 @@ impl Kubelet {
         script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
     ) -> Self {
         let pods = Api::all(client.clone());
-        Self::spawn(client, pods, Box::new(script))
+        Self::spawn(client, pods, Box::new(script), None)
+    }
+
+    /// Starts on the current runtime, for the Pods of all namespaces, whose first containers are processes of this
+    /// machine. There is a Node then too, and `kubectl logs` works.
+    pub async fn start_programs(client: Client, program: Program) -> Result<Self> {
+        let pods = Api::all(client.clone());
+        let script = |_: &Pod| Script::ending(End::Program);
+        let kubelet = Self::spawn(client.clone(), pods, Box::new(script), Some(program));
+        let port = kubelet.shared.logs.serve().await?;
+        api::register(&client, port).await?;
+        Ok(kubelet)
     }
 
     fn spawn(
         client: Client,
         pods: Api<Pod>,
         script: Box<dyn Fn(&Pod) -> Script + Send + Sync>,
+        program: Option<Program>,
     ) -> Self {
         let shared = Arc::new(Shared {
             client,
             script,
+            program,
+            logs: Logs::default(),
             calls: Semaphore::new(CALLS),
             held: watch::Sender::new(false),
             starts: watch::Sender::new(Vec::new()),
@@ -235,6 +260,11 @@ impl Kubelet {
         // The sender is ours, so the wait cannot fail.
         let _ = starts.wait_for(|starts| wanted(starts)).await;
         self.starts()
+    }
+
+    /// The last line of what a Pod's process has said.
+    pub fn last_line(&self, namespace: &str, pod: &str) -> Option<String> {
+        self.shared.logs.last_line(namespace, pod)
     }
 
     /// From now on no container starts: Pods stay in ContainerCreating.

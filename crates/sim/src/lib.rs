@@ -13,6 +13,8 @@
 //! Devices are played too: [`board::Board`] is an ESP32 on a loopback address, with the [`attestation`] service that
 //! vouches for it. They need no cluster, and `flashjob-sim boards` runs them alone.
 //!
+//! [`stage::Stage`] puts all of it together, with the real operator and the real flasher: what `flashjob-sim demo` shows.
+//!
 //! A failing part must fail the test that uses it, so errors are `anyhow` with context and waits have an end.
 
 pub mod akri;
@@ -34,17 +36,18 @@ mod pki;
 pub mod process;
 pub mod registry;
 pub mod server_cert;
+pub mod stage;
 mod text;
 pub mod wait;
 
-pub use akri::Akri;
+pub use akri::{Agent, Akri};
 pub use attestation::Attestation;
 pub use audit::AuditEntry;
 pub use board::{Board, BoardOptions, Fault, Times};
 pub use cluster::{Cluster, Options};
 pub use esp_image::Firmware;
 pub use gate::{Call, Gate, Verdict};
-pub use kubelet::{End, Farewell, Kubelet, Script, Started};
+pub use kubelet::{End, Farewell, Kubelet, Program, Script, Started};
 pub use load_balancer::{LoadBalancer, Pool};
 pub use process::Running;
 pub use registry::Registry;

@@ -1,6 +1,7 @@
-//! `flashjob-sim`: parses, then runs boards until it is told to stop.
+//! `flashjob-sim`: parses, then runs boards until it is told to stop, or the demo.
 
 mod args;
+mod demo;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -21,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> Result<()> {
     match Args::parse().command {
         Command::Boards(wanted) => boards(wanted).await,
+        Command::Demo(wanted) => demo::run(wanted).await,
     }
 }
 

@@ -5,6 +5,7 @@
 //! holder sees the end of the file and kills its child. PDEATHSIG would do the same, but needs `unsafe`, and acts
 //! when the *thread* that started the child ends, which under libtest is at the end of one test.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -63,15 +64,26 @@ pub struct Running {
 
 impl Running {
     /// Starts `program` with its output in `log`.
-    pub(crate) fn start(program: &Path, args: &[String], log: PathBuf) -> Result<Self> {
+    pub fn start(program: &Path, args: &[String], log: PathBuf) -> Result<Self> {
+        Self::start_with(program, args, None, log)
+    }
+
+    /// The same with this environment alone.
+    pub(crate) fn start_with(
+        program: &Path,
+        args: &[String],
+        env: Option<&BTreeMap<String, String>>,
+        log: PathBuf,
+    ) -> Result<Self> {
         let name =
             program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut holder = holder(HOLDER)
-            .arg(&log)
-            .arg(program)
-            .args(args)
-            .spawn()
-            .with_context(|| format!("cannot start a shell for {name}"))?;
+        let mut command = holder(HOLDER);
+        command.arg(&log).arg(program).args(args);
+        if let Some(env) = env {
+            command.env_clear().envs(env);
+        }
+        let mut holder =
+            command.spawn().with_context(|| format!("cannot start a shell for {name}"))?;
         let line = holder.stdin.take();
         let mut pid = String::new();
         let out = holder.stdout.take().context("the holder has no output")?;
@@ -102,6 +114,17 @@ impl Running {
         !matches!(self.holder.try_wait(), Ok(None))
     }
 
+    /// Its exit code once it has ended; 128 and more is a signal.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        let status = self.holder.try_wait().ok()??;
+        Some(status.code().unwrap_or(128))
+    }
+
+    /// The file its output goes to.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
     /// Stops the program where it stands (SIGSTOP): connections stay open and nobody answers.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
@@ -112,7 +135,7 @@ impl Running {
         self.signal(Signal::CONT)
     }
 
-    fn signal(&self, signal: Signal) -> Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         kill_process(self.pid, signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
@@ -136,7 +159,7 @@ impl Drop for Running {
 }
 
 /// The last `bytes` of a file.
-fn tail(file: &Path, bytes: u64) -> std::io::Result<String> {
+pub(crate) fn tail(file: &Path, bytes: u64) -> std::io::Result<String> {
     let mut file = fs::File::open(file)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;

@@ -1,10 +1,12 @@
-//! What the node writes about one Pod. `None` means that the Pod is gone, or its name another Pod's by now.
+//! What the node writes about itself and about one Pod. `None` means that the Pod is gone, or its name another Pod's by now.
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{NODE, Shared};
@@ -75,4 +77,22 @@ impl PodApi {
         });
         removed.await.map(drop)
     }
+}
+
+/// Makes the Node, so that the API server knows where logs are to be had.
+pub(super) async fn register(client: &Client, port: u16) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let metadata = ObjectMeta { name: Some(NODE.to_owned()), ..ObjectMeta::default() };
+    let node = Node { metadata, ..Node::default() };
+    match nodes.create(&PostParams::default(), &node).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        created => drop(created.context("cannot make the Node")?),
+    }
+    let status = Patch::Merge(json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+        "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady" }],
+    } }));
+    let written = nodes.patch_status(NODE, &PatchParams::default(), &status).await;
+    written.context("cannot write the Node's status").map(drop)
 }

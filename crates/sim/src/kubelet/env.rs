@@ -8,24 +8,28 @@ use kube::{Api, Client, ResourceExt};
 /// The environment, or the words a kubelet has for what is missing.
 pub(super) type Resolved = Result<BTreeMap<String, String>, String>;
 
-/// Reads every source live, each object once. Optional sources are left out: nobody asks the kit for them.
+/// Reads every source live, each object once. Optional ones are read only for a container that is a real process: scripts
+/// do without them.
 pub(super) async fn resolve(
-    client: &Client,
+    sources: &mut Sources<'_>,
     pod: &Pod,
     container: &Container,
 ) -> kube::Result<Resolved> {
-    let mut sources = Sources::new(client, pod);
     let mut env = BTreeMap::new();
     for from in container.env_from.iter().flatten() {
         let config_map =
             from.config_map_ref.as_ref().map(|r| (Kind::ConfigMap, &r.name, r.optional));
         let secret = from.secret_ref.as_ref().map(|r| (Kind::Secret, &r.name, r.optional));
         for (kind, name, optional) in config_map.into_iter().chain(secret) {
-            if optional == Some(true) {
+            let optional = optional == Some(true);
+            if optional && !sources.optional {
                 continue;
             }
             let Some(data) = sources.get(kind, name).await? else {
-                return Ok(Err(kind.not_found(name)));
+                match optional {
+                    true => continue,
+                    false => return Ok(Err(kind.not_found(name))),
+                }
             };
             let prefix = from.prefix.as_deref().unwrap_or_default();
             env.extend(data.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())));
@@ -36,7 +40,7 @@ pub(super) async fn resolve(
             env.insert(var.name.clone(), var.value.clone().unwrap_or_default());
             continue;
         };
-        match from_source(&mut sources, pod, from).await? {
+        match from_source(sources, pod, from).await? {
             Ok(Some(value)) => drop(env.insert(var.name.clone(), value)),
             Ok(None) => {}
             Err(missing) => return Ok(Err(missing)),
@@ -57,13 +61,19 @@ async fn from_source(
         let path = from.field_ref.as_ref().map(|field| field.field_path.as_str());
         return Ok(Ok(path.and_then(|path| field(pod, path))));
     };
-    if optional == Some(true) {
+    let optional = optional == Some(true);
+    if optional && !sources.optional {
         return Ok(Ok(None));
     }
     let namespace = &sources.namespace.clone();
-    let Some(data) = sources.get(kind, name).await? else { return Ok(Err(kind.not_found(name))) };
+    let data = match sources.get(kind, name).await? {
+        Some(data) => data,
+        None if optional => return Ok(Ok(None)),
+        None => return Ok(Err(kind.not_found(name))),
+    };
     Ok(match data.get(key) {
         Some(value) => Ok(Some(value.clone())),
+        None if optional => Ok(None),
         None => Err(format!("couldn't find key {key} in {} {namespace}/{name}", kind.name())),
     })
 }
@@ -81,7 +91,7 @@ fn field(pod: &Pod, path: &str) -> Option<String> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     ConfigMap,
     Secret,
 }
@@ -94,27 +104,30 @@ impl Kind {
         }
     }
 
-    fn not_found(self, name: &str) -> String {
+    pub(super) fn not_found(self, name: &str) -> String {
         format!("{} \"{name}\" not found", self.name().to_lowercase())
     }
 }
 
-type Data = Option<BTreeMap<String, String>>;
+pub(super) type Data = Option<BTreeMap<String, String>>;
 
-/// The objects one environment is made of.
-struct Sources<'a> {
+/// The objects that environments and volumes are made of.
+pub(super) struct Sources<'a> {
     client: &'a Client,
     namespace: String,
+    /// Whether optional ones are read too.
+    optional: bool,
     read: BTreeMap<(Kind, String), Data>,
 }
 
 impl<'a> Sources<'a> {
-    fn new(client: &'a Client, pod: &Pod) -> Self {
-        Self { client, namespace: pod.namespace().unwrap_or_default(), read: BTreeMap::new() }
+    pub(super) fn new(client: &'a Client, pod: &Pod, optional: bool) -> Self {
+        let namespace = pod.namespace().unwrap_or_default();
+        Self { client, namespace, optional, read: BTreeMap::new() }
     }
 
     /// The data of an object; `None` if there is no such object.
-    async fn get(&mut self, kind: Kind, name: &str) -> kube::Result<&Data> {
+    pub(super) async fn get(&mut self, kind: Kind, name: &str) -> kube::Result<&Data> {
         let key = (kind, name.to_owned());
         if !self.read.contains_key(&key) {
             let data = self.fetch(kind, name).await?;

@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::api::PodApi;
-use super::{End, Script, Shared, Started, env, status};
+use super::env::{self, Sources};
+use super::program::{Process, Program};
+use super::{End, Script, Shared, Started, status, volumes};
 use crate::clock::now;
 
 /// How often a missing key is looked for again.
@@ -41,6 +43,8 @@ struct Container {
     start: Instant,
     /// Its place in the list of starts; none if an earlier kubelet started it.
     index: Option<usize>,
+    /// The process it is, if it is one, or why that could not be started.
+    process: Option<Result<Process, String>>,
 }
 
 /// The task of one Pod.
@@ -56,6 +60,8 @@ pub(super) struct Worker {
     script: Script,
     /// When a container that was told to end will have ended.
     ends_at: Option<Instant>,
+    /// It is being deleted, and that is known.
+    leaving: bool,
     /// What will be said of a Pod whose sidecars have outlived its first container, once they end too.
     outlived: Option<PodStatus>,
 }
@@ -72,6 +78,7 @@ impl Worker {
             container: None,
             script: Script::default(),
             ends_at: None,
+            leaving: false,
             outlived: None,
         }
     }
@@ -109,13 +116,18 @@ impl Worker {
         self.acknowledge();
         if self.phase() == "Running" {
             // An earlier kubelet has started it.
-            self.container =
-                Some(Container { started: self.since, start: Instant::now(), index: None });
+            self.container = Some(Container {
+                started: self.since,
+                start: Instant::now(),
+                index: None,
+                process: None,
+            });
         } else {
             self.prepare(&script).await?;
             let started = self.start().await?;
             // A container that ends at once costs one write, not two.
-            if script.run_for > Duration::ZERO || script.end == End::Never {
+            let runs_on = matches!(script.end, End::Never | End::Program);
+            if script.run_for > Duration::ZERO || runs_on {
                 self.report(status::running(&self.pod, self.since, started)).await?;
             }
         }
@@ -178,9 +190,9 @@ impl Worker {
                         return Ok(started);
                     }
                 }
-                Err(missing) => {
+                Err((reason, missing)) => {
                     if told.as_ref() != Some(&missing) {
-                        self.report_waiting("CreateContainerConfigError", Some(&missing)).await?;
+                        self.report_waiting(reason, Some(&missing)).await?;
                         told = Some(missing);
                     }
                     self.unless_interrupted(sleep(RECHECK)).await?;
@@ -189,17 +201,30 @@ impl Worker {
         }
     }
 
-    /// The environment of the first container, the one that flashes, if every container's is complete.
-    async fn environment(&self) -> env::Resolved {
-        let containers = self.pod.spec.iter().flat_map(|spec| &spec.containers);
+    /// The environment of the first container, the one that flashes, if every container's is complete, and its volumes
+    /// are; else what a kubelet says is missing.
+    async fn environment(&self) -> Result<BTreeMap<String, String>, (&'static str, String)> {
+        const INCOMPLETE: &str = "CreateContainerConfigError";
+        let program = self.program();
+        let mut sources = Sources::new(&self.shared.client, &self.pod, program.is_some());
+        let _turn = self.shared.calls.acquire().await;
+        if let Some(program) = program {
+            let root = program.root(&self.pod.uid().unwrap_or_default());
+            let filled = volumes::fill(&mut sources, &self.pod, &root).await;
+            let filled = filled.map_err(|error| ("ContainerCreating", format!("{error:#}")))?;
+            filled.map_err(|missing| ("ContainerCreating", missing))?;
+        }
         let mut first = None;
-        for container in containers {
-            let _turn = self.shared.calls.acquire().await;
-            let resolved = env::resolve(&self.shared.client, &self.pod, container).await;
-            let env = resolved.map_err(|error| error.to_string())??;
-            first.get_or_insert(env);
+        for container in self.pod.spec.iter().flat_map(|spec| &spec.containers) {
+            let resolved = env::resolve(&mut sources, &self.pod, container).await;
+            let env = resolved.map_err(|error| (INCOMPLETE, error.to_string()))?;
+            first.get_or_insert(env.map_err(|missing| (INCOMPLETE, missing))?);
         }
         Ok(first.unwrap_or_default())
+    }
+
+    fn program(&self) -> Option<&Program> {
+        self.shared.program.as_ref().filter(|_| self.script.end == End::Program)
     }
 
     /// `None` when a hold came in between. The lock is kept, so that nothing starts once `hold` has returned.
@@ -216,7 +241,7 @@ impl Worker {
             uid: self.pod.uid().unwrap_or_default(),
             endpoint: value("HOST_ENDPOINT"),
             attempt: value("ATTEMPT"),
-            env,
+            env: env.clone(),
             at,
             ended_at: None,
         };
@@ -225,12 +250,22 @@ impl Worker {
             index = Some(starts.len());
             starts.push(started);
         });
-        self.container = Some(Container { started: at, start: Instant::now(), index });
+        let uid = self.pod.uid().unwrap_or_default();
+        let process = self.program().map(|program| {
+            let namespace = self.pod.namespace().unwrap_or_default();
+            self.shared.logs.open(&namespace, &self.pod.name_any(), program.log(&uid));
+            program.start(&uid, env).map_err(|error| format!("{error:#}"))
+        });
+        self.container = Some(Container { started: at, start: Instant::now(), index, process });
         Some(at)
     }
 
     /// Runs to the end the script has.
     async fn finish(&mut self, script: Script) -> Result<(), Interrupt> {
+        if script.end == End::Program {
+            let process = self.unless_ended(None).await?;
+            return self.report(process).await;
+        }
         let container = self.container.as_ref();
         let end = container.map_or_else(Instant::now, |c| c.start + script.run_for);
         if script.end == End::Never {
@@ -251,45 +286,73 @@ impl Worker {
         self.report(status).await
     }
 
+    /// Waits for the end of the process, after telling it to end if a grace period is given, unless the Pod is
+    /// interrupted first. What is to be said of it then.
+    async fn unless_ended(&mut self, grace: Option<Duration>) -> Result<PodStatus, Interrupt> {
+        let process = self.container.as_mut().and_then(|container| container.process.take());
+        let (exit_code, message) = match process {
+            Some(Ok(mut process)) => {
+                let end = async {
+                    match grace {
+                        Some(grace) => process.end(grace).await,
+                        None => process.ended().await,
+                    }
+                };
+                let ended = self.unless_interrupted(end).await;
+                let message = ended.as_ref().map(|code| process.message(*code)).unwrap_or_default();
+                if let Some(container) = &mut self.container {
+                    container.process = Some(Ok(process));
+                }
+                (ended?, message)
+            }
+            Some(Err(error)) => (status::NOT_STARTED, error),
+            None => (status::NOT_STARTED, "started by an earlier kubelet, and lost".to_owned()),
+        };
+        let started = self.end_container().unwrap_or(self.since);
+        Ok(self.ended(started, exit_code, &message))
+    }
+
     async fn exceed_deadline(&mut self) -> Result<(), Interrupt> {
         self.deadline = None;
         if let Some(container) = &self.container
-            && self.script.on_sigterm.after > Duration::ZERO
+            && (self.script.on_sigterm.after > Duration::ZERO || self.script.end == End::Program)
         {
             let running = status::running(&self.pod, self.since, container.started);
             self.report(status::deadline_exceeded(running)).await?;
         }
-        let end = self.told_to_end();
-        self.unless_interrupted(sleep_until(end)).await?;
-        let status = self
-            .end_by_sigterm()
+        let ended = self.sent_sigterm().await?;
+        let status = ended
             .unwrap_or_else(|| status::waiting(&self.pod, self.since, "ContainerCreating", None));
         self.report(status::deadline_exceeded(status)).await
     }
 
     async fn leave(&mut self) {
-        sleep_until(self.told_to_end()).await;
-        if let Some(status) = self.end_by_sigterm() {
+        // Nothing interrupts it any more, except that the Pod is gone.
+        self.leaving = true;
+        if let Ok(Some(status)) = self.sent_sigterm().await {
             self.api.report(status).await;
         }
         self.api.remove().await;
     }
 
-    /// Sends SIGTERM, unless that was done before; says when the container will have ended.
-    fn told_to_end(&mut self) -> Instant {
+    /// Ends what runs; says what is to be said of it, if anything ran.
+    async fn sent_sigterm(&mut self) -> Result<Option<PodStatus>, Interrupt> {
+        if self.container.is_some() && self.script.end == End::Program {
+            let spec = self.pod.spec.as_ref();
+            let seconds = spec.and_then(|spec| spec.termination_grace_period_seconds);
+            let grace = Duration::from_secs(seconds.unwrap_or(30).unsigned_abs());
+            return self.unless_ended(Some(grace)).await.map(Some);
+        }
         let farewell = match self.container {
             Some(_) => self.script.on_sigterm.after,
             None => Duration::ZERO,
         };
-        *self.ends_at.get_or_insert_with(|| Instant::now() + farewell)
-    }
-
-    /// Ends what runs; says what is to be said of it, if anything ran.
-    fn end_by_sigterm(&mut self) -> Option<PodStatus> {
+        let end = *self.ends_at.get_or_insert_with(|| Instant::now() + farewell);
+        self.unless_interrupted(sleep_until(end)).await?;
         let started = self.end_container();
         let farewell = &self.script.on_sigterm;
         let ended = |started| self.ended(started, farewell.exit_code, &farewell.message);
-        started.map(ended).or(self.outlived.take())
+        Ok(started.map(ended).or(self.outlived.take()))
     }
 
     fn ended(&self, started: Timestamp, exit_code: i32, message: &str) -> PodStatus {
@@ -300,6 +363,10 @@ impl Worker {
     /// Notes that the container has ended; returns when it had started, if it ran.
     fn end_container(&mut self) -> Option<Timestamp> {
         let container = self.container.take()?;
+        if self.shared.program.is_some() {
+            let namespace = self.pod.namespace().unwrap_or_default();
+            self.shared.logs.close(&namespace, &self.pod.name_any());
+        }
         if let Some(index) = container.index {
             self.shared.starts.send_modify(|starts| {
                 if let Some(started) = starts.get_mut(index) {
@@ -338,8 +405,9 @@ impl Worker {
                 None => pending().await,
             }
         };
+        let known = self.leaving;
         let leaving = async {
-            let leaving = self.life.wait_for(|life| *life == Life::Leaving).await;
+            let leaving = self.life.wait_for(|life| *life == Life::Leaving && !known).await;
             leaving.is_ok()
         };
         tokio::select! {

@@ -12,6 +12,9 @@ use crate::clock::now;
 /// The exit code of a program ended by SIGTERM.
 pub(super) const TERMINATED: i32 = 143;
 
+/// What a kubelet says of a program that could not be started.
+pub(super) const NOT_STARTED: i32 = 128;
+
 fn containers(pod: &Pod) -> &[Container] {
     pod.spec.as_ref().map_or(&[], |spec| &spec.containers)
 }
