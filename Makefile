@@ -72,6 +72,13 @@ bench: ## Measure a rollout and a transfer against their floors (tables, and tar
 	@DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	cargo bench --locked -p flashjob-flasher --bench serve
 
+.PHONY: bench-boards
+bench-boards: ## Measure 500 simulated boards through operator and flasher (ARGS="--devices 500 --parallel 50 --speed 20")
+	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
+	cargo build --release --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
+	cargo run --release --quiet --locked -p flashjob-sim -- scale $(ARGS)
+
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files
 	@cargo fmt --all --check

@@ -19,6 +19,31 @@ pub enum Command {
     Boards(Boards),
     /// Flash simulated boards with the real operator and flasher, and hold the job's account against theirs
     Demo(Demo),
+    /// Flash many simulated boards with the real operator and flasher, and measure it
+    Scale(Scale),
+}
+
+#[derive(ClapArgs)]
+pub struct Scale {
+    /// How many boards
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    pub devices: usize,
+
+    /// How many are flashed at once
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub parallel: usize,
+
+    /// All waits of boards, flasher and attestation service are divided by this
+    #[arg(long, default_value_t = 20.0, value_name = "FACTOR", value_parser = speed)]
+    pub speed: f64,
+
+    /// The operator's program; flashjob-operator beside this one if it is not given
+    #[arg(long, value_name = "FILE")]
+    pub operator: Option<PathBuf>,
+
+    /// The flasher's program; flashjob-flasher beside this one if it is not given
+    #[arg(long, value_name = "FILE")]
+    pub flasher: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

@@ -111,7 +111,7 @@ fn path(instance: &Instance) -> String {
 }
 
 /// The program that was named, or the one beside ours.
-fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
+pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
     let beside = || Some(std::env::current_exe().ok()?.with_file_name(name));
     let path = named.or_else(beside).unwrap_or_else(|| name.into());
     ensure!(

@@ -35,6 +35,7 @@ use self::logs::Logs;
 use self::pod::{Life, Worker};
 pub use self::program::Program;
 use crate::observe::{Seen, observe};
+use crate::usage::Usage;
 
 /// The node every Pod is bound to.
 pub const NODE: &str = "sim-node";
@@ -157,7 +158,7 @@ impl Script {
 }
 
 /// One start of a flash container.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Started {
     /// The Pod's namespace.
     pub namespace: String,
@@ -175,6 +176,8 @@ pub struct Started {
     pub at: jiff::Timestamp,
     /// When it ended; `None` while it runs.
     pub ended_at: Option<jiff::Timestamp>,
+    /// What it had used up shortly before it ended, if it was a process.
+    pub usage: Option<Usage>,
 }
 
 /// What all Pods share.

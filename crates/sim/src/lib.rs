@@ -38,6 +38,7 @@ pub mod registry;
 pub mod server_cert;
 pub mod stage;
 mod text;
+pub mod usage;
 pub mod wait;
 
 pub use akri::{Agent, Akri};
@@ -52,4 +53,5 @@ pub use load_balancer::{LoadBalancer, Pool};
 pub use process::Running;
 pub use registry::Registry;
 pub use server_cert::{KeyKind, ServerCert};
+pub use usage::Usage;
 pub use wait::eventually;

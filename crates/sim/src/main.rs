@@ -1,13 +1,15 @@
-//! `flashjob-sim`: parses, then runs boards until it is told to stop, or the demo.
+//! `flashjob-sim`: parses, then runs boards until it is told to stop, the demo, or a measurement.
 
 mod args;
 mod demo;
+mod scale;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -19,10 +21,19 @@ use flashjob_sim::{Attestation, Board, BoardOptions, KeyKind, ServerCert};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    match Args::parse().command {
+async fn main() -> ExitCode {
+    let done = match Args::parse().command {
         Command::Boards(wanted) => boards(wanted).await,
         Command::Demo(wanted) => demo::run(wanted).await,
+        Command::Scale(wanted) => scale::run(wanted).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // For people, who have no use for a backtrace.
+            let _ = writeln!(std::io::stderr(), "flashjob-sim: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -28,7 +28,8 @@ use crate::process::{Running, Scratch};
 use crate::registry::image::{Image, Words};
 use crate::registry::sign::Signer;
 use crate::{
-    Attestation, Board, BoardOptions, Cluster, Firmware, KeyKind, Registry, ServerCert, eventually,
+    Attestation, Board, BoardOptions, Cluster, Firmware, KeyKind, Registry, ServerCert, Usage,
+    eventually,
 };
 
 /// What users apply.
@@ -169,6 +170,12 @@ impl Stage {
     /// Kills the operator, as a node's end would.
     pub fn stop_operator(&mut self) {
         self.operator = None;
+    }
+
+    /// What the operator has used up.
+    pub fn operator_usage(&self) -> Result<Usage> {
+        let operator = self.operator.as_ref().context("no operator runs")?;
+        Usage::of(operator.pid().unsigned_abs())
     }
 
     /// What the operator says.

@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result};
 use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{AuditEntry, Script};
+use flashjob_sim::{AuditEntry, Script, Usage};
 use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::bed::{Bed, JOB, PARALLEL, Site, now, patience, seconds, within};
-use crate::operator::{Operator, Usage};
+use crate::operator::Operator;
 
 /// One cold start. Times are from the start of the process until the API server got the call.
 #[derive(Debug, Serialize)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::Phase;
-use flashjob_sim::Script;
+use flashjob_sim::{Script, Usage};
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::bed::{Bed, now, patience, seconds};
-use crate::operator::{Operator, Usage};
+use crate::operator::Operator;
 
 /// How long one flash takes.
 pub const LASTS: Duration = Duration::from_secs(15);

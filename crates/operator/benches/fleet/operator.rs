@@ -6,8 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::{Gate, eventually};
-use serde::Serialize;
+use flashjob_sim::{Gate, Usage, eventually};
 
 use crate::bed::Bed;
 
@@ -19,16 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Operator {
     child: Child,
     log: PathBuf,
-}
-
-/// What a process has used up so far.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Usage {
-    /// The most memory it ever had, VmHWM.
-    pub peak_mi_b: f64,
-    /// In user and system mode.
-    pub cpu_seconds: f64,
 }
 
 impl Operator {
@@ -60,13 +49,7 @@ impl Operator {
     }
 
     pub fn usage(&self) -> Result<Usage> {
-        let file = |name: &str| {
-            let path = format!("/proc/{}/{name}", self.child.id());
-            fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))
-        };
-        let kib = peak_kib(&file("status")?).context("no VmHWM in the status of the process")?;
-        let ticks = ticks(&file("stat")?).context("no times in the stat of the process")?;
-        Ok(Usage { peak_mi_b: kib / 1024.0, cpu_seconds: ticks / ticks_per_second()? })
+        Usage::of(self.child.id())
     }
 
     /// Ends it as a rollout of a new version would, so that the next one finds the lease released.
@@ -84,22 +67,4 @@ impl Drop for Operator {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn peak_kib(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
-}
-
-/// utime and stime, fields 14 and 15. Field 2 is the program's name, which may hold anything, and ends in `)`.
-fn ticks(stat: &str) -> Option<f64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_whitespace().skip(11).map(str::parse::<f64>);
-    Some(times.next()?.ok()? + times.next()?.ok()?)
-}
-
-fn ticks_per_second() -> Result<f64> {
-    let output = Command::new("getconf").arg("CLK_TCK").output().context("no getconf")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.trim().parse().context("getconf CLK_TCK gives no number")
 }

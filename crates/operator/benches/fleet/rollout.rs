@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use flashjob_api::Phase;
-use flashjob_sim::{AuditEntry, Script};
+use flashjob_sim::{AuditEntry, Script, Usage};
 use serde::Serialize;
 
 use crate::bed::{Bed, JOB, PARALLEL, Site, patience};
 use crate::floor;
-use crate::operator::{Operator, Usage};
+use crate::operator::Operator;
 use crate::template::Template;
 
 /// One rollout and its floors.

@@ -244,6 +244,7 @@ impl Worker {
             env: env.clone(),
             at,
             ended_at: None,
+            usage: None,
         };
         let mut index = None;
         self.shared.starts.send_modify(|starts| {
@@ -367,10 +368,12 @@ impl Worker {
             let namespace = self.pod.namespace().unwrap_or_default();
             self.shared.logs.close(&namespace, &self.pod.name_any());
         }
+        let usage = container.process.and_then(Result::ok).and_then(|process| process.usage());
         if let Some(index) = container.index {
             self.shared.starts.send_modify(|starts| {
                 if let Some(started) = starts.get_mut(index) {
                     started.ended_at = Some(now());
+                    started.usage = usage;
                 }
             });
         }

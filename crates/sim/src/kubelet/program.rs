@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
 use crate::process::{Running, tail};
+use crate::usage::Usage;
 
 /// How often a process is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -78,7 +79,12 @@ impl Program {
             env.entry((*name).to_owned()).or_insert_with(|| value.clone());
         }
         let running = Running::start_with(&self.path, &[], Some(&env), self.log(uid))?;
-        Ok(Process { running, message: root.join("dev/termination-log"), kill_at: None })
+        Ok(Process {
+            running,
+            message: root.join("dev/termination-log"),
+            usage: None,
+            kill_at: None,
+        })
     }
 }
 
@@ -92,6 +98,8 @@ fn inside(root: &Path, path: &str) -> String {
 pub(super) struct Process {
     running: Running,
     message: PathBuf,
+    /// What it had used up when it was last looked at.
+    usage: Option<Usage>,
     /// When it is killed, because it was told to end before and has not.
     kill_at: Option<Instant>,
 }
@@ -103,6 +111,8 @@ impl Process {
             if let Some(code) = self.running.exit_code() {
                 return code;
             }
+            let pid = self.running.pid().unsigned_abs();
+            self.usage = Usage::of(pid).ok().or(self.usage);
             if self.kill_at.is_some_and(|at| at <= Instant::now()) {
                 // One that cannot be signalled has ended.
                 let _ = self.running.signal(Signal::KILL);
@@ -118,6 +128,11 @@ impl Process {
             self.kill_at = Some(Instant::now() + grace);
         }
         self.ended().await
+    }
+
+    /// What it had used up shortly before its end.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.usage
     }
 
     /// The termination message; if there is none and it has failed, the end of its log.
