@@ -34,6 +34,8 @@ const FRAME: Duration = Duration::from_millis(200);
 pub async fn run(wanted: Demo) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
+        // First, so that it may end well at a Ctrl-C it has waited for.
+        biased;
         done = play(wanted) => done,
         _ = tokio::signal::ctrl_c() => bail!("interrupted; everything that was started has ended"),
         _ = terminate.recv() => bail!("told to end; everything that was started has ended"),
@@ -62,7 +64,7 @@ async fn play(wanted: Demo) -> Result<()> {
 
     let last = wanted.devices - 1;
     stage.boards[1].inject(Fault::Answers500, Times::First(1));
-    stage.boards[last / 2].inject(Fault::RejectsImage, Times::Always);
+    stage.boards[(last / 2).max(2)].inject(Fault::RejectsImage, Times::Always);
     let mut order: Vec<String> = stage.instances().await?.iter().map(path).collect();
     let away = stage.instance_of(&stage.boards[last]).await?;
     let off = Duration::from_secs(200).div_f64(wanted.speed);
@@ -129,5 +131,5 @@ async fn keep(stage: &Stage) -> Result<()> {
          kubectl describe fj {JOB}\n  kubectl get instances.akri.sh\n",
         stage.kubeconfig()?.display(),
     ))?;
-    std::future::pending().await
+    Ok(tokio::signal::ctrl_c().await?)
 }

@@ -1,9 +1,13 @@
 //! The demo as a person runs it.
 
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flashjob_sim::eventually;
 
 use crate::programs;
 
@@ -33,4 +37,54 @@ async fn two_at_once_and_the_boards_agree() -> Result<()> {
     well(&one.wait_with_output()?);
     well(&two.wait_with_output()?);
     Ok(())
+}
+
+/// All processes there are, with their parents.
+fn processes() -> Result<HashMap<u32, u32>> {
+    let mut all = HashMap::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
+        // One that ended meanwhile has no file any more.
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields);
+        let parent = fields.and_then(|fields| fields.split_whitespace().nth(1)?.parse().ok());
+        all.extend(parent.map(|parent| (pid, parent)));
+    }
+    Ok(all)
+}
+
+/// Everything a process has started, and what that has.
+fn below(pid: u32) -> Result<HashSet<u32>> {
+    let all = processes()?;
+    let mut found = HashSet::from([pid]);
+    loop {
+        let before = found.len();
+        let more = all.iter().filter(|(_, parent)| found.contains(parent)).map(|(pid, _)| *pid);
+        found.extend(more.collect::<Vec<_>>());
+        if found.len() == before {
+            return Ok(found);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_leaves_nothing_running() -> Result<()> {
+    let mut demo = demo(programs().await?, "8")?;
+    let out = BufReader::new(demo.stdout.take().context("no output")?);
+    let mut lines = out.lines();
+    // Until boards are being flashed.
+    lines.by_ref().find(|line| line.as_ref().is_ok_and(|line| line.contains("Flashing")));
+    let started = below(demo.id())?;
+    assert!(
+        started.len() > 5,
+        "etcd, API server, registry, operator and flashers run: {started:?}"
+    );
+    let sent = Command::new("kill").args(["-s", "INT", &demo.id().to_string()]).status()?;
+    assert!(sent.success());
+    assert!(!demo.wait()?.success());
+    eventually("everything to end", Duration::from_secs(10), async || {
+        let left: Vec<u32> = processes()?.into_keys().filter(|pid| started.contains(pid)).collect();
+        Ok(left.is_empty().then_some(()))
+    })
+    .await
 }
