@@ -17,6 +17,8 @@ ignore-not-found ?= true
 TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 
 CRD := config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
+# Where cargo puts programs. They are run from there: `cargo run` for one package alone builds its libraries anew.
+PROGRAMS := $(or $(CARGO_TARGET_DIR),target)
 OPERATOR := -p flashjob-operator
 FLASHER := -p flashjob-flasher
 # The CAs the flasher's image gets, with which it knows public registries.
@@ -63,7 +65,7 @@ demo: ## Flash simulated boards with the real operator and flasher (DEMO_DEVICES
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	cargo build --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
-	cargo run --quiet --locked -p flashjob-sim -- demo --devices $(DEMO_DEVICES) --speed $(DEMO_SPEED) $(if $(DEMO_KEEP),--keep)
+	$(PROGRAMS)/debug/flashjob-sim demo --devices $(DEMO_DEVICES) --speed $(DEMO_SPEED) $(if $(DEMO_KEEP),--keep)
 
 .PHONY: bench
 bench: ## Measure a rollout and a transfer against their floors (tables, and target/bench/fleet.json)
@@ -77,7 +79,7 @@ bench-boards: ## Measure 500 simulated boards through operator and flasher (ARGS
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	cargo build --release --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
-	cargo run --release --quiet --locked -p flashjob-sim -- scale $(ARGS)
+	$(PROGRAMS)/release/flashjob-sim scale $(ARGS)
 
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files

@@ -14,15 +14,20 @@ use crate::args::Attestation;
 use crate::dice::{self, DiceCertificate};
 use crate::event::{Event, Tell};
 use crate::failure::{Failure, chain};
+use crate::pace::Pace;
 
 /// How long the service is asked. With 2.5 s each, some seventy flashes can wait in its queue.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// For a place in its queue, before it is asked for anew.
+const CONNECT: Duration = Duration::from_secs(2);
+/// Between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Who judges.
 #[derive(Clone)]
 pub enum Judge {
     /// The attestation service.
-    Service(Client, String),
+    Service(Client, String, Pace),
     /// We, by these roots.
     Roots(Vec<DiceCertificate>),
     /// Nobody.
@@ -31,18 +36,23 @@ pub enum Judge {
 
 impl Judge {
     /// Makes ready whoever is to judge.
-    pub fn new(attestation: &Attestation) -> Result<Judge, Failure> {
+    pub fn new(attestation: &Attestation, pace: Pace) -> Result<Judge, Failure> {
         match attestation {
             Attestation::Nobody => Ok(Judge::Nobody),
             Attestation::Roots(pem) => dice::roots(pem).map(Judge::Roots),
             Attestation::Service(url) => {
-                let mut client = Client::builder().no_proxy().pool_max_idle_per_host(0);
+                let mut client = Client::builder()
+                    .no_proxy()
+                    .pool_max_idle_per_host(0)
+                    // Its queue is short, and the kernel asks for a place in it at ever longer intervals: better give up
+                    // and ask anew.
+                    .connect_timeout(CONNECT);
                 if url.starts_with("http://") {
                     // Plain HTTP needs no CAs, and an image may have none.
                     client = client.tls_certs_only([]);
                 }
                 let client = client.build().map_err(|error| unavailable(url, &chain(&error)))?;
-                Ok(Judge::Service(client, url.clone()))
+                Ok(Judge::Service(client, url.clone(), pace))
             }
         }
     }
@@ -61,7 +71,9 @@ impl Judge {
         match self {
             Judge::Nobody => Ok(()),
             Judge::Roots(roots) => judge_by_roots(roots, certificate),
-            Judge::Service(client, url) => ask(client, url, certificate, tell).await,
+            Judge::Service(client, url, pace) => {
+                ask(client, url, pace.verdict(), certificate, tell).await
+            }
         }
     }
 }
@@ -88,13 +100,14 @@ fn judge_by_roots(roots: &[DiceCertificate], certificate: &DiceCertificate) -> R
 async fn ask(
     client: &Client,
     url: &str,
+    answers_within: Duration,
     certificate: &DiceCertificate,
     tell: &Tell,
 ) -> Result<(), Failure> {
     let end = Instant::now() + PATIENCE;
     let mut pause = Duration::from_millis(500);
     loop {
-        let left = end.saturating_duration_since(Instant::now());
+        let left = end.saturating_duration_since(Instant::now()).min(answers_within);
         let request = client.post(url).header("content-type", "text/plain").timeout(left);
         let why = match request.body(certificate.to_pem()).send().await {
             Ok(answer) if answer.status() == StatusCode::OK => return Ok(()),
@@ -114,7 +127,7 @@ async fn ask(
         }
         tell(Event::Again(format!("the attestation service at {url}: {why}")));
         tokio::time::sleep_until(next).await;
-        pause = (pause * 2).min(Duration::from_secs(8));
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -66,6 +66,12 @@ impl Pace {
         self.seconds(15.0).max(Duration::from_secs(2))
     }
 
+    /// For a word of the attestation service: it takes 2.5 s for each of the five in its queue. One that it has lost without
+    /// a sign, because the queue was full, is asked anew.
+    pub fn verdict(self) -> Duration {
+        self.seconds(20.0).max(Duration::from_secs(3))
+    }
+
     /// For a board that is away when it is first asked for: it may be restarting.
     pub fn reach(self) -> Duration {
         self.seconds(60.0)

@@ -60,7 +60,7 @@ impl<'a> Attempt<'a> {
     fn new(input: &'a Input, tell: Tell, end: Instant) -> Result<Attempt<'a>, Failure> {
         Ok(Attempt {
             tls: tls::server(&input.certificate, &input.key)?,
-            judge: Judge::new(&input.attestation)?,
+            judge: Judge::new(&input.attestation, input.pace)?,
             board: Board::new(&input.board, input.pace)?,
             now: Arc::new(Mutex::new("starting")),
             input,
