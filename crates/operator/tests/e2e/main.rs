@@ -5,6 +5,7 @@
 
 mod demo;
 mod faults;
+mod kills;
 mod node;
 
 use std::path::{Path, PathBuf};
