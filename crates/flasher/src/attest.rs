@@ -16,7 +16,7 @@ use crate::event::{Event, Tell};
 use crate::failure::{Failure, chain};
 use crate::pace::Pace;
 
-/// How long the service is asked. With 2.5 s each, some seventy flashes can wait in its queue.
+/// How long the service is asked. In that time it judges some seventy, in no certain order.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// For a place in its queue, before it is asked for anew.
 const CONNECT: Duration = Duration::from_secs(2);

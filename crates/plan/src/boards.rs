@@ -143,7 +143,10 @@ impl Boards {
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
-        let board = self.shared.get(endpoint).and_then(|_| self.boards.get(endpoint));
+        if !self.shared.contains(endpoint) {
+            return false;
+        }
+        let board = self.boards.get(endpoint);
         board.is_some_and(|b| b.known_to.iter().any(|other| other != job))
     }
 

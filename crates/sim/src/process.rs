@@ -64,7 +64,7 @@ pub struct Running {
 
 impl Running {
     /// Starts `program` with its output in `log`.
-    pub fn start(program: &Path, args: &[String], log: PathBuf) -> Result<Self> {
+    pub(crate) fn start(program: &Path, args: &[String], log: PathBuf) -> Result<Self> {
         Self::start_with(program, args, None, log)
     }
 

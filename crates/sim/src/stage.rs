@@ -8,8 +8,8 @@
 mod account;
 mod block;
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::instance::{HOST_ENDPOINT, Instance};
@@ -119,8 +119,13 @@ impl Stage {
             boards.push(board);
         }
         let signer = Signer::generate()?;
-        let settings = Settings { certificate: &certificate, attestation: &attestation };
-        settings.write(&client, signer.public_pem(), options.speed).await?;
+        let settings = json!({
+            "DICE_AUTH_URL": attestation.url(),
+            "COSIGN_PUBLIC_KEY": signer.public_pem(),
+            "REGISTRY_PLAIN_HTTP": "1",
+            "BOARD_SPEED": options.speed.to_string(),
+        });
+        set_up_flasher(&client, &certificate, settings).await?;
 
         tell("node, load balancer and Akri");
         let program = Program::flasher(&options.flasher, scratch.path());
@@ -153,9 +158,9 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Starts the operator, or another after the one before was ended.
+    /// Starts the operator. One that runs is killed first, as the end of its node would.
     pub async fn start_operator(&mut self) -> Result<()> {
-        self.stop_operator();
+        self.operator = None;
         let account = "operator-controller-manager";
         let token = self.cluster.service_account_token("operator-system", account).await?;
         let kubeconfig = self.cluster.kubeconfig(&token, "operator-system", None)?;
@@ -167,11 +172,6 @@ impl Stage {
         Ok(())
     }
 
-    /// Kills the operator, as a node's end would.
-    pub fn stop_operator(&mut self) {
-        self.operator = None;
-    }
-
     /// What the operator has used up.
     pub fn operator_usage(&self) -> Result<Usage> {
         let operator = self.operator.as_ref().context("no operator runs")?;
@@ -181,11 +181,6 @@ impl Stage {
     /// What the operator says.
     pub fn operator_log(&self) -> PathBuf {
         self.scratch.path().join("operator.log")
-    }
-
-    /// Where everything is kept while this stands.
-    pub fn folder(&self) -> &Path {
-        self.scratch.path()
     }
 
     /// A kubeconfig with all rights.
@@ -266,43 +261,29 @@ impl Stage {
 
     /// Waits until a job is finished.
     pub async fn finished(&self, name: &str, patience: Duration) -> Result<FlashJobStatus> {
-        let began = Instant::now();
         eventually("the job to be finished", patience, async || {
             let status = self.status(name).await?;
             Ok(status.completion_time.is_some().then_some(status))
         })
         .await
-        .with_context(|| format!("after {:?}", began.elapsed()))
     }
 }
 
-/// What the flasher finds in its namespace.
-struct Settings<'a> {
-    certificate: &'a ServerCert,
-    attestation: &'a Attestation,
-}
-
-impl Settings<'_> {
-    async fn write(&self, client: &Client, cosign_key: &str, speed: f64) -> Result<()> {
-        let secret: Secret = serde_json::from_value(json!({
-            "metadata": { "name": "flashjob-server-tls" },
-            "type": "kubernetes.io/tls",
-            "stringData": { "tls.crt": self.certificate.chain, "tls.key": self.certificate.key },
-        }))?;
-        let settings: ConfigMap = serde_json::from_value(json!({
-            "metadata": { "name": "flashjob-flasher" },
-            "data": {
-                "DICE_AUTH_URL": self.attestation.url(),
-                "COSIGN_PUBLIC_KEY": cosign_key,
-                "REGISTRY_PLAIN_HTTP": "1",
-                "BOARD_SPEED": speed.to_string(),
-            },
-        }))?;
-        let params = PostParams::default();
-        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-        secrets.create(&params, &secret).await.context("no Secret")?;
-        let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-        config_maps.create(&params, &settings).await.context("no ConfigMap")?;
-        Ok(())
-    }
+/// Makes what the flasher finds in its namespace.
+async fn set_up_flasher(client: &Client, certificate: &ServerCert, settings: Value) -> Result<()> {
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "flashjob-server-tls" },
+        "type": "kubernetes.io/tls",
+        "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
+    }))?;
+    let settings: ConfigMap = serde_json::from_value(json!({
+        "metadata": { "name": "flashjob-flasher" },
+        "data": settings,
+    }))?;
+    let params = PostParams::default();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    secrets.create(&params, &secret).await.context("no Secret")?;
+    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    config_maps.create(&params, &settings).await.context("no ConfigMap")?;
+    Ok(())
 }

@@ -1,22 +1,14 @@
 //! What came of the rollout, for people.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use flashjob_sim::stage::{Account, OLD_VERSION, Outcome};
 
 /// One line for each device.
 pub fn table(account: &Account) -> String {
-    let wide = |text: &str, least: usize| text.len().max(least);
-    let width = account.entries.iter().map(|e| e.device.len()).fold(6, |w, n| wide("", w.max(n)));
-    let mut text = String::new();
-    let heads = ("DEVICE", "TYPE", "FROM", "TO", "ATTEMPTS", "TIME", "REASON");
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "\n{:<width$}  {:<8}  {:<6}  {:<6}  {:>8}  {:>7}  {}",
-        heads.0, heads.1, heads.2, heads.3, heads.4, heads.5, heads.6
-    );
+    let width = account.entries.iter().map(|entry| entry.device.len()).max().unwrap_or_default();
+    let mut text =
+        format!("\n{:<width$}  TYPE      FROM    TO      ATTEMPTS     TIME  REASON\n", "DEVICE");
     for entry in &account.entries {
         let reason = match &entry.outcome {
             Outcome::Succeeded => "",

@@ -32,8 +32,6 @@ pub struct Program {
     pub folder: PathBuf,
     /// Variables by which the program is told where a file of a container is, and that file's path there.
     pub places: Vec<(&'static str, &'static str)>,
-    /// What else this machine has to tell it.
-    pub env: Vec<(&'static str, String)>,
 }
 
 impl Program {
@@ -49,7 +47,6 @@ impl Program {
                 ("TMPDIR", "/tmp"),
                 ("TERMINATION_LOG", "/dev/termination-log"),
             ],
-            env: Vec::new(),
         }
     }
 
@@ -74,9 +71,6 @@ impl Program {
         }
         if let Some(address) = env.get("EXTERNAL_IP").cloned() {
             env.entry("LISTEN".to_owned()).or_insert_with(|| format!("{address}:4433"));
-        }
-        for (name, value) in &self.env {
-            env.entry((*name).to_owned()).or_insert_with(|| value.clone());
         }
         let running = Running::start_with(&self.path, &[], Some(&env), self.log(uid))?;
         Ok(Process {
