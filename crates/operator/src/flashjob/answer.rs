@@ -113,13 +113,15 @@ impl Engine {
             }
             Answer::LedgerRead(Ok(shards)) => {
                 let fresh = Memory::read(shards);
-                let agrees = self.jobs.get(uid).is_some_and(|job| job.ledger.agrees_with(&fresh));
-                let settled = self.jobs.get(uid).is_some_and(|job| job.settled) && agrees;
-                self.replace_ledger(uid, fresh);
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    let open = job.ledger.sealed().is_some_and(|l| l.has_open_attempts());
-                    job.settled = settled || !open;
+                let Some(job) = self.jobs.get_mut(uid) else { return };
+                let arrived = job.ledger.writes_arrived(&fresh);
+                let settled = job.settled && (arrived || job.ledger.sealed() == fresh.sealed());
+                let open = fresh.sealed().is_some_and(|l| l.has_open_attempts());
+                job.settled = settled || !open;
+                if arrived {
+                    job.write_succeeded();
                 }
+                self.replace_ledger(uid, fresh);
             }
             Answer::LedgerRead(Err(error)) => self.reread_ledger(uid, &words(&error)),
         }

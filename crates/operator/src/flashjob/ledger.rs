@@ -125,18 +125,15 @@ impl Memory {
         Some(change)
     }
 
-    /// Whether a fresh read says what we knew, with or without the writes that were under way. Then nobody else has
-    /// written, and nothing has to be settled again.
-    pub fn agrees_with(&self, fresh: &Memory) -> bool {
+    /// Whether a fresh read says what we knew and what we were writing: then only the answers were lost, and nobody else
+    /// has written.
+    pub fn writes_arrived(&self, fresh: &Memory) -> bool {
         let (Some(known), Some(fresh)) = (self.sealed(), fresh.sealed()) else { return false };
-        if known == fresh {
-            return true;
-        }
         let mut moved = known.clone();
         for (shard, change) in &self.flushing {
             moved.apply(*shard, change);
         }
-        &moved == fresh
+        !self.flushing.is_empty() && &moved == fresh
     }
 }
 
