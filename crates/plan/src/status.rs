@@ -1,7 +1,7 @@
 //! The job's status, from what the devices' steps have shown. An output only: nothing here is ever read back.
 
 use flashjob_api::{Counts, Failure, FlashJobStatus, InFlight, Phase, Reason};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::facts::{Job, View};
@@ -83,7 +83,7 @@ pub enum Verdict {
 /// The status of a job that has no devices at work: it waits, or is stuck.
 pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
     let mut status = FlashJobStatus::default();
-    conclude(job, &mut status, verdict);
+    conclude(job.generation, &mut status, verdict);
     status
 }
 
@@ -102,6 +102,17 @@ pub fn of_job(
     let mut words = sentence(&counts);
     for field in job.spec.iter().flat_map(|spec| &spec.ignored) {
         words.push_str(&format!("; {field} is ignored, it is for jobs with one device"));
+    }
+    match (&job.spec, ledger.header.batch_ended) {
+        _ if finished => {}
+        // Said at once, and not only when what is being flashed has finished too.
+        _ if halt.is_some() => words.push_str(&format!("; {}", why_halted(halt))),
+        (Ok(spec), Some(ended)) if !spec.suspend => {
+            let next = ended + SignedDuration::from_secs(spec.delay_seconds);
+            words
+                .push_str(&format!("; the next batch begins at {}", next.strftime("%H:%M:%S UTC")));
+        }
+        _ => {}
     }
     let verdict = match &job.spec {
         Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },
@@ -141,7 +152,9 @@ pub fn of_job(
         status.host_endpoint = only.pinned.as_ref().map(|p| p.endpoint.clone());
         status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
     }
-    conclude(job, &mut status, verdict);
+    // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.
+    let generation = job.spec.as_ref().map_or(job.generation, |_| ledger.header.generation);
+    conclude(generation, &mut status, verdict);
     status
 }
 
@@ -181,7 +194,7 @@ fn sentence(counts: &Counts) -> String {
 }
 
 /// Writes phase, message and all conditions.
-fn conclude(job: &Job, status: &mut FlashJobStatus, verdict: Verdict) {
+fn conclude(generation: i64, status: &mut FlashJobStatus, verdict: Verdict) {
     let (phase, reason, message) = match &verdict {
         Verdict::Waiting { reason, message } => (Phase::Pending, *reason, message),
         Verdict::Working(message) => (Phase::InProgress, "Flashing", message),
@@ -211,12 +224,12 @@ fn conclude(job: &Job, status: &mut FlashJobStatus, verdict: Verdict) {
             reason: reason.to_owned(),
             // Said once for people, and on Ready, which tools show whatever it says.
             message: if *holds || *type_ == "Ready" { message.clone() } else { String::new() },
-            observed_generation: Some(job.generation),
+            observed_generation: Some(generation),
             // Set by `act`, which knows when the condition last changed.
             last_transition_time: Time(Timestamp::UNIX_EPOCH),
         })
         .collect();
     status.phase = Some(phase);
     status.message = Some(message.clone());
-    status.observed_generation = Some(job.generation);
+    status.observed_generation = Some(generation);
 }

@@ -75,6 +75,28 @@ fn a_device_that_is_tried_again_keeps_its_own_clock_while_the_job_is_held() {
     assert_eq!(reason(&world.settle()), "DeviceNotFound");
 }
 
+/// `kubectl wait` and GitOps tools go by it: Completed is for the generation it names.
+#[test]
+fn what_is_said_of_the_old_firmware_is_not_said_of_the_new_one() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.ends("a", 0, "");
+    let done = world.settle().status.unwrap_or_default();
+    assert_eq!(done.phase, Some(Phase::Completed));
+    let before = world.job.generation;
+    assert_eq!(done.observed_generation, Some(before));
+    world.edit(&["a"], json!({ "firmware": "registry.example/esp32:0.3.0", "version": "0.3.0" }));
+    let said = world.decide().status.unwrap_or_default();
+    assert_eq!(said.phase, Some(Phase::Completed), "that of the firmware before");
+    assert_eq!(said.observed_generation, Some(before));
+    assert!(said.conditions.iter().all(|c| c.observed_generation == Some(before)));
+    world.settle();
+    world.ends("a", 0, "");
+    let done = world.settle().status.unwrap_or_default();
+    assert_eq!(done.phase, Some(Phase::Completed));
+    assert_eq!(done.observed_generation, Some(world.job.generation));
+}
+
 #[test]
 fn an_invalid_edit_starts_nothing_and_loses_nothing() {
     let mut world = World::new(&["a"], json!({}));
