@@ -1,8 +1,10 @@
 //! The watches: one per kind, each turning objects into facts before they go any further.
 //!
-//! Lists are quorum reads, and they begin after the lease was won, so that nothing a former holder wrote is missed.
+//! Lists are quorum reads, and they begin after the lease was won, so that nothing a former holder wrote is missed. Every
+//! kind is listed anew from time to time: an event that never came would otherwise be waited for until a restart.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use flashjob_plan::facts::{Pod, Service, Settings};
 use flashjob_plan::instances::Instance;
@@ -12,12 +14,18 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
+use tokio::time::{sleep, timeout};
 
 use super::engine::Input;
 use super::observe::{self, Child, SeenJob};
 use super::slim;
 use crate::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
 use crate::metrics::Metrics;
+
+/// How long a watch is trusted to have left nothing out.
+const LIST_ANEW: Duration = Duration::from_secs(300);
+/// From a watch that cannot go on where it was to the next list.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a watch says of one kind.
 #[derive(Debug)]
@@ -96,8 +104,8 @@ impl Watches {
         needed: Option<Needed>,
         api: Api<K>,
         config: watcher::Config,
-        read: impl Fn(K) -> Option<T> + Send + 'static,
-        say: impl Fn(Seen<T>) -> Sight + Send + 'static,
+        read: impl Fn(K) -> Option<T> + Send + Sync + 'static,
+        say: impl Fn(Seen<T>) -> Sight + Send + Sync + 'static,
     ) where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Send,
@@ -107,19 +115,25 @@ impl Watches {
             if let Some(needed) = needed {
                 missing.wait_for(needed).await;
             }
-            let events = watcher(api, config).default_backoff();
-            follow(kind, events, read, say, metrics, inputs).await;
+            while !inputs.is_closed() {
+                let events = watcher(api.clone(), config.clone()).default_backoff();
+                let following = follow(kind, events, &read, &say, &metrics, &inputs);
+                if timeout(LIST_ANEW, following).await.is_ok() {
+                    sleep(PAUSE).await;
+                }
+            }
         });
     }
 }
 
+/// Passes on what a watch says, for as long as it can go on.
 async fn follow<K: Resource, T>(
     kind: &'static str,
     events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
-    read: impl Fn(K) -> Option<T>,
-    say: impl Fn(Seen<T>) -> Sight,
-    metrics: Metrics,
-    inputs: Sender<Input>,
+    read: &impl Fn(K) -> Option<T>,
+    say: &impl Fn(Seen<T>) -> Sight,
+    metrics: &Metrics,
+    inputs: &Sender<Input>,
 ) {
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
@@ -134,6 +148,12 @@ async fn follow<K: Resource, T>(
             Err(error) => {
                 metrics.watch_failed(kind);
                 tracing::warn!(kind, %error, "the watch failed and will be tried again");
+                // kube asks for the same past again and again when the server has forgotten it: only a list helps.
+                if let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = &error
+                    && status.code == 410
+                {
+                    return;
+                }
                 None
             }
         };
