@@ -3,10 +3,12 @@
 //! It is plain HTTP on a loopback port in front and TLS to the API server behind; tokens pass through, watches stream.
 //! Each mutating call is read whole and then judged by the test: it may pass, wait, get lost, or lose its answer. From
 //! the moment it is judged a call is on the wire: it reaches the API server even when its caller is dead by then,
-//! which is how a late write of a dead leader is made. It differs from a real network in that calls are whole: none is
-//! ever cut in two, and reads are not judged unless a test asks for it.
+//! which is how a late write of a dead leader is made. Reads, and every event of a watch, are judged when a test asks for
+//! it: lists may be those of the past, and a watch may lag, lose an event, or be told that the past is gone. It differs
+//! from a real network in that calls and events are whole: none is ever cut in two.
 
 mod call;
+mod view;
 mod wire;
 
 use std::net::SocketAddr;
@@ -18,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use self::call::Call;
+pub use self::view::{Event, Fate};
 use self::wire::{UnderWay, Wire};
 use crate::cluster::Cluster;
 
@@ -31,16 +34,22 @@ pub enum Verdict {
     Drop,
     /// The server does it, and the answer gets lost.
     PassThenDrop,
+    /// The server does it, and the answer never comes: the connection stays open and says nothing.
+    PassThenHang,
     /// The server does it, then this is called, then the answer gets lost.
     PassThen(Box<dyn FnOnce() + Send>),
     /// The server never sees it; this status and body come back.
     Answer(u16, String),
     /// It goes through this much later.
     Delay(Duration),
+    /// A list is answered as it was when it was asked for the first time; anything else passes.
+    Replay,
 }
 
 /// What a test thinks of a call.
 type Judge = dyn Fn(&Call) -> Verdict + Send + Sync;
+/// What a test thinks of an event.
+type EventJudge = dyn Fn(&Event) -> Fate + Send + Sync;
 
 /// A running gate. It stops when dropped, and calls that were held are lost.
 pub struct Gate {
@@ -72,6 +81,11 @@ impl Gate {
     /// From now on reads (watches included) are judged too, except those of Leases.
     pub fn judge_reads(&self, judge: impl Fn(&Call) -> Verdict + Send + Sync + 'static) {
         *lock(&self.wire.read_judge) = Some(Arc::new(judge));
+    }
+
+    /// From now on every event of a watch is judged before it comes through.
+    pub fn judge_events(&self, judge: impl Fn(&Event) -> Fate + Send + Sync + 'static) {
+        *lock(&self.wire.event_judge) = Some(Arc::new(judge));
     }
 
     /// All mutating calls seen, in order. Those about Leases have number 0.

@@ -176,6 +176,8 @@ pub struct Started {
     pub at: jiff::Timestamp,
     /// When it ended; `None` while it runs.
     pub ended_at: Option<jiff::Timestamp>,
+    /// How it ended; `None` while it runs, and when nobody was there to see it.
+    pub exit_code: Option<i32>,
     /// What it had used up shortly before it ended, if it was a process.
     pub usage: Option<Usage>,
 }

@@ -48,7 +48,7 @@ pub use audit::AuditEntry;
 pub use board::{Board, BoardOptions, Fault, Times};
 pub use cluster::{Cluster, Options};
 pub use esp_image::Firmware;
-pub use gate::{Call, Gate, Verdict};
+pub use gate::{Call, Event, Fate, Gate, Verdict};
 pub use kubelet::{End, Farewell, Kubelet, Program, Script, Started};
 pub use load_balancer::{LoadBalancer, Pool};
 pub use luck::Luck;

@@ -69,7 +69,7 @@ impl Running {
     }
 
     /// The same with this environment alone.
-    pub(crate) fn start_with(
+    pub fn start_with(
         program: &Path,
         args: &[String],
         env: Option<&BTreeMap<String, String>>,
@@ -121,7 +121,7 @@ impl Running {
     }
 
     /// The file its output goes to.
-    pub(crate) fn log(&self) -> &Path {
+    pub fn log(&self) -> &Path {
         &self.log
     }
 

@@ -24,6 +24,19 @@ impl Call {
         matches!(self.method.as_str(), "POST" | "PUT" | "PATCH" | "DELETE")
     }
 
+    /// Whether it asks for the changes from now on.
+    pub fn is_watch(&self) -> bool {
+        let mut query = self.query.as_deref().unwrap_or_default().split('&');
+        self.method == "GET" && query.any(|pair| matches!(pair, "watch=true" | "watch=1"))
+    }
+
+    /// Whether it asks for all objects of a kind.
+    pub fn is_list(&self) -> bool {
+        let place = self.place();
+        let of_a_kind = !place.resource.is_empty() && place.name.is_none();
+        self.method == "GET" && of_a_kind && !self.is_watch()
+    }
+
     /// Whether it is about a Lease.
     pub fn is_lease(&self) -> bool {
         self.resource() == "leases"
@@ -124,5 +137,10 @@ mod tests {
         let lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
         assert!(call("POST", lease, "").is_lease());
         assert!(call("PUT", &format!("{lease}/operator"), "").is_lease());
+        let mut read = call("GET", "/api/v1/pods", "");
+        assert!(read.is_list() && !read.is_watch());
+        read.query = Some("labelSelector=a&watch=true".to_owned());
+        assert!(read.is_watch() && !read.is_list());
+        assert!(!call("GET", "/api/v1/namespaces/a/pods/p", "").is_list());
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,16 +21,19 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::{Call, Judge, Verdict, lock};
+use super::view::{self, Lists};
+use super::{Call, EventJudge, Judge, Verdict, lock};
 use crate::cluster::Cluster;
 
 /// A read's answer is a stream, a write's is whole.
-type Answer = Response<Either<Body, Full<Bytes>>>;
+type Answer = Response<Either<UnsyncBoxBody<Bytes, anyhow::Error>, Full<Bytes>>>;
 
 pub(super) struct Wire {
     client: Client,
     judge: Arc<Judge>,
     pub(super) read_judge: Mutex<Option<Arc<Judge>>>,
+    pub(super) event_judge: Mutex<Option<Arc<EventJudge>>>,
+    lists: Lists,
     pub(super) calls: Mutex<Vec<Call>>,
     pub(super) answers: Mutex<Vec<(Call, u16)>>,
     pub(super) held: Mutex<Vec<(Call, oneshot::Sender<UnderWay>)>>,
@@ -113,6 +117,8 @@ impl Wire {
             client,
             judge,
             read_judge: Mutex::new(None),
+            event_judge: Mutex::new(None),
+            lists: Lists::default(),
             calls: Mutex::new(Vec::new()),
             answers: Mutex::new(Vec::new()),
             held: Mutex::new(Vec::new()),
@@ -134,6 +140,7 @@ impl Wire {
     /// Reads go through as a stream, and end when the caller goes away.
     async fn read(self: Arc<Self>, call: Call, parts: Parts) -> Result<Answer> {
         let judge = lock(&self.read_judge).clone();
+        let judged = judge.is_some();
         let verdict = match judge {
             Some(judge) if !call.is_lease() => judge(&call),
             _ => Verdict::Pass,
@@ -149,21 +156,42 @@ impl Wire {
                 self.forward(parts, call.body).await?;
                 bail!("dropped");
             }
+            Verdict::PassThenHang => {
+                self.forward(parts, call.body).await?;
+                return std::future::pending().await;
+            }
             Verdict::PassThen(then) => {
                 self.forward(parts, call.body).await?;
                 then();
                 bail!("dropped");
             }
             Verdict::Answer(code, body) => return canned(code, body),
+            Verdict::Replay => {
+                if let Some(past) = self.lists.first(&call) {
+                    return canned(200, past);
+                }
+            }
         }
-        Ok(self.forward(parts, call.body).await?.map(Either::Left))
+        let answer = self.forward(parts, call.body.clone()).await?;
+        let judge = lock(&self.event_judge).clone();
+        if call.is_watch() && answer.status().is_success() && judge.is_some() {
+            let resource = call.resource().to_owned();
+            return Ok(answer.map(|body| Either::Left(view::judged(body, resource, judge))));
+        }
+        if call.is_list() && answer.status().is_success() && judged {
+            let (parts, body) = answer.into_parts();
+            let body = body.collect_bytes().await?;
+            self.lists.remember(&call, &body);
+            return Ok(Response::from_parts(parts, Either::Right(Full::new(body))));
+        }
+        Ok(answer.map(|body| Either::Left(body.map_err(anyhow::Error::from).boxed_unsync())))
     }
 
     /// Carries a mutating call to its end. The sender is dropped when the answer is to be lost.
     async fn carry(self: Arc<Self>, call: Call, parts: Parts, reply: oneshot::Sender<Answer>) {
         let verdict = if call.is_lease() { Verdict::Pass } else { (self.judge)(&call) };
         let answer = match verdict {
-            Verdict::Pass => self.pass(call, parts, UnderWay::new(&self)).await,
+            Verdict::Pass | Verdict::Replay => self.pass(call, parts, UnderWay::new(&self)).await,
             Verdict::Delay(time) => {
                 let under_way = UnderWay::new(&self);
                 sleep(time).await;
@@ -176,6 +204,12 @@ impl Wire {
             Verdict::Drop => return,
             Verdict::PassThenDrop => {
                 return drop(self.pass(call, parts, UnderWay::new(&self)).await);
+            }
+            Verdict::PassThenHang => {
+                drop(self.pass(call, parts, UnderWay::new(&self)).await);
+                // Until the caller has given up, or the gate ends.
+                let mut reply = reply;
+                return reply.closed().await;
             }
             Verdict::PassThen(then) => {
                 drop(self.pass(call, parts, UnderWay::new(&self)).await);

@@ -101,7 +101,7 @@ impl Worker {
             Ok(()) => self.interrupted().await,
         };
         match interrupt {
-            Interrupt::Gone | Interrupt::Deadline => drop(self.end_container()),
+            Interrupt::Gone | Interrupt::Deadline => drop(self.end_container(None)),
             Interrupt::Leaving => self.leave().await,
         }
     }
@@ -246,6 +246,7 @@ impl Worker {
             env: env.clone(),
             at,
             ended_at: None,
+            exit_code: None,
             usage: None,
         };
         let mut index = None;

@@ -24,7 +24,12 @@ impl Worker {
             return Err(self.interrupted().await);
         }
         self.unless_interrupted(sleep_until(end)).await?;
-        let started = self.end_container().unwrap_or(self.since);
+        let exit_code = match &script.end {
+            End::Success { .. } => Some(0),
+            End::Failure { exit_code, .. } => Some(*exit_code),
+            _ => None,
+        };
+        let started = self.end_container(exit_code).unwrap_or(self.since);
         let status = match &script.end {
             End::Success { message } => self.ended(started, 0, message),
             End::Failure { exit_code, message } => self.ended(started, *exit_code, message),
@@ -60,7 +65,7 @@ impl Worker {
             Some(Err(error)) => (status::NOT_STARTED, error),
             None => (status::NOT_STARTED, "started by an earlier kubelet, and lost".to_owned()),
         };
-        let started = self.end_container().unwrap_or(self.since);
+        let started = self.end_container(Some(exit_code)).unwrap_or(self.since);
         Ok(self.ended(started, exit_code, &message))
     }
 
@@ -101,7 +106,7 @@ impl Worker {
         };
         let end = *self.ends_at.get_or_insert_with(|| Instant::now() + farewell);
         self.unless_interrupted(sleep_until(end)).await?;
-        let started = self.end_container();
+        let started = self.end_container(Some(self.script.on_sigterm.exit_code));
         let farewell = &self.script.on_sigterm;
         let ended = |started| self.ended(started, farewell.exit_code, &farewell.message);
         Ok(started.map(ended).or(self.outlived.take()))
@@ -113,7 +118,7 @@ impl Worker {
     }
 
     /// Notes that the container has ended; returns when it had started, if it ran.
-    pub(super) fn end_container(&mut self) -> Option<Timestamp> {
+    pub(super) fn end_container(&mut self, exit_code: Option<i32>) -> Option<Timestamp> {
         let container = self.container.take()?;
         if self.shared.program.is_some() {
             let namespace = self.pod.namespace().unwrap_or_default();
@@ -124,6 +129,7 @@ impl Worker {
             self.shared.starts.send_modify(|starts| {
                 if let Some(started) = starts.get_mut(index) {
                     started.ended_at = Some(now());
+                    started.exit_code = exit_code;
                     started.usage = usage;
                 }
             });
