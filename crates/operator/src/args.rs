@@ -69,7 +69,7 @@ pub struct Options {
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500))]
     pub max_parallel: u16,
 
-    /// Let jobs ask for service.type None, that is for their node's network (not carried out by this version)
+    /// Let jobs ask for service.type None, that is for their node's network
     #[arg(long)]
     pub allow_host_network: bool,
 
@@ -88,6 +88,11 @@ pub struct Options {
     /// The name this process holds the lease under
     #[arg(long, env = "HOSTNAME", default_value = "flashjob-operator", hide = true)]
     pub identity: String,
+
+    /// Dies at this write: before:N or after:N
+    #[cfg(feature = "crash")]
+    #[arg(long, hide = true, value_name = "POINT")]
+    pub crash_at: Option<crate::crash::CrashPoint>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -57,7 +57,12 @@ pub fn plain(mut config: Config) -> kube::Result<Client> {
 }
 
 /// The client for everything else.
-pub fn guarded(config: &Config, window: &WriteWindow, metrics: &Metrics) -> kube::Result<Client> {
+pub fn guarded(
+    config: &Config,
+    window: &WriteWindow,
+    metrics: &Metrics,
+    #[cfg(feature = "crash")] crash: Option<crate::crash::CrashPoint>,
+) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
@@ -68,6 +73,9 @@ pub fn guarded(config: &Config, window: &WriteWindow, metrics: &Metrics) -> kube
         .map_response(|response: Response<_>| response.map(|body| body.map_err(BoxError::from)))
         .map_err(BoxError::from);
     let guard = GuardLayer { window: window.clone(), metrics: metrics.clone() };
+    #[cfg(feature = "crash")]
+    let wire =
+        ServiceBuilder::new().option_layer(crash.map(crate::crash::CrashLayer::new)).service(wire);
     let stack = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -85,6 +93,11 @@ pub fn words(error: &kube::Error) -> String {
         kube::Error::Service(cause) => cause.to_string(),
         other => other.to_string(),
     }
+}
+
+/// Whether a call is to change something.
+pub fn is_mutating(request: &Request<Body>) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 struct GuardLayer {
@@ -122,8 +135,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mutating = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        if mutating {
+        if is_mutating(&request) {
             if !self.window.allows_writing() {
                 self.metrics.write_refused();
                 let refused = std::future::ready(Err(BoxError::from(NoLease)));

@@ -3,6 +3,8 @@
 mod args;
 mod client;
 mod clock;
+#[cfg(feature = "crash")]
+mod crash;
 mod crds;
 mod flashjob;
 mod lease;

@@ -79,8 +79,14 @@ async fn live(options: Options) -> anyhow::Result<()> {
     )?;
     let window = WriteWindow::default();
     let lease_client = client::plain(config.clone()).context("the API client cannot be built")?;
-    let client =
-        client::guarded(&config, &window, &metrics).context("the API client cannot be built")?;
+    let client = client::guarded(
+        &config,
+        &window,
+        &metrics,
+        #[cfg(feature = "crash")]
+        options.crash_at,
+    );
+    let client = client.context("the API client cannot be built")?;
     tokio::spawn(missing.clone().look_for_all(client.clone()));
 
     let stop = stop_on_signal(stopping)?;
