@@ -1,0 +1,100 @@
+//! `make chaos`: the operator dies at every write, sees the past, loses its network, and is told nonsense. The boards have
+//! the last word: nothing is flashed twice, nothing is lost, nothing stalls without a word. See docs/reliability.md.
+//!
+//! Without arguments it is the short form that `make test` runs. A schedule that fails prints the arguments to play it
+//! again.
+
+#![allow(missing_docs, reason = "a program, not a library")]
+
+mod arena;
+mod edits;
+mod firmware;
+mod judge;
+mod parts;
+mod record;
+mod scenario;
+mod schedule;
+mod weather;
+mod world;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use futures::future::try_join_all;
+
+use arena::Arena;
+use parts::PARTS;
+use schedule::{Played, Schedule, Tally, play_all, say};
+
+#[derive(Parser)]
+struct Args {
+    /// Which parts to play: crashes, stale, edits, firmware, hostile; all when none is named
+    parts: Vec<String>,
+    /// The whole of it, not the short form
+    #[arg(long)]
+    full: bool,
+    /// Play one seed of the parts named
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Play one schedule of `crashes`: where the operator dies, such as before:17,after:3
+    #[arg(long, value_delimiter = ',')]
+    at: Vec<String>,
+    /// How many control planes stand side by side
+    #[arg(long, default_value_t = 4)]
+    arenas: usize,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(&args)),
+        Err(error) => Err(error.into()),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("chaos: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &Args) -> Result<bool> {
+    let all = args.parts.is_empty();
+    let wanted = PARTS.into_iter().filter(|part| all || args.parts.iter().any(|p| p == part));
+    let one = args.seed.is_some() || !args.at.is_empty();
+    let arenas = (0..if one { 1 } else { args.arenas }).map(|_| Arena::start());
+    let arenas = try_join_all(arenas).await?;
+    let mut tallies = Vec::new();
+    for part in wanted {
+        let schedules = match args.seed {
+            _ if !args.at.is_empty() => vec![Schedule::Deaths(args.at.clone())],
+            Some(seed) => vec![parts::one(part, seed)],
+            None => parts::schedules(part, arenas.first().context("no arena")?, args.full).await?,
+        };
+        tallies.push((part, play_all(part, &arenas, schedules).await));
+    }
+    say(&report(&tallies));
+    Ok(tallies.iter().all(|(_, tally)| tally.failed.is_empty()))
+}
+
+/// What came of it, as a table that docs/reliability.md can show.
+fn report(tallies: &[(&str, Tally)]) -> String {
+    let mut lines = vec![
+        "| part | schedules | failed | operators that died | faults | sessions | statuses | said late | time |".to_owned(),
+        "|---|---|---|---|---|---|---|---|---|".to_owned(),
+    ];
+    for (part, Tally { schedules, sums, failed, took }) in tallies {
+        let Played { deaths, faults, sessions, statuses, late, .. } = sums;
+        lines.push(format!(
+            "| {part} | {schedules} | {} | {deaths} | {faults} | {sessions} | {statuses} | {:.2} s | {:.0} s |",
+            failed.len(),
+            late.as_secs_f64(),
+            took.as_secs_f64()
+        ));
+    }
+    lines.join("\n")
+}

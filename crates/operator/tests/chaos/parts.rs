@@ -1,0 +1,61 @@
+//! Which schedules a part of `make chaos` has.
+
+use anyhow::{Context, Result};
+use flashjob_sim::Luck;
+
+use crate::arena::Arena;
+use crate::scenario;
+use crate::schedule::Schedule;
+
+/// The parts, in the order they are played.
+pub const PARTS: [&str; 4] = ["crashes", "stale", "edits", "firmware"];
+
+/// The first seed; the others follow it.
+const SEED: u64 = 1;
+/// How many seeds a part has in the full form, and in the short one.
+const PAIRS: u64 = 250;
+const STORMS: (u64, u64) = (650, 16);
+const EDITS: (u64, u64) = (200, 8);
+const BAD_FIRMWARE: (u64, u64) = (200, 8);
+
+/// All schedules of a part, or those of the short form.
+pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
+    let seeds = |(all, few)| SEED..SEED + if full { all } else { few };
+    Ok(match part {
+        "crashes" => crashes(arena, full).await?,
+        "stale" => seeds(STORMS).map(Schedule::Weather).collect(),
+        "edits" => seeds(EDITS).map(Schedule::Edits).collect(),
+        _ => seeds(BAD_FIRMWARE).map(Schedule::BadFirmware).collect(),
+    })
+}
+
+/// The one with this seed.
+pub fn one(part: &str, seed: u64) -> Schedule {
+    match part {
+        "edits" => Schedule::Edits(seed),
+        "firmware" => Schedule::BadFirmware(seed),
+        _ => Schedule::Weather(seed),
+    }
+}
+
+/// A death at every write, before and after it; then pairs of deaths. How many writes there are is learnt from a life
+/// without one.
+async fn crashes(arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
+    let whole = scenario::play(arena, &[], None).await.context("without any crash")?;
+    let mut schedules = Vec::new();
+    for n in 1..=whole.writes {
+        schedules.push(Schedule::Deaths(vec![format!("before:{n}")]));
+        schedules.push(Schedule::Deaths(vec![format!("after:{n}")]));
+    }
+    let mut luck = Luck::new(SEED);
+    for _ in 0..PAIRS {
+        let mut death = || {
+            let side = if luck.chance(1, 2) { "before" } else { "after" };
+            format!("{side}:{}", 1 + luck.below(whole.writes))
+        };
+        schedules.push(Schedule::Deaths(vec![death(), death()]));
+    }
+    // An odd step, so that both sides come.
+    let step = if full { 1 } else { 11 };
+    Ok(schedules.into_iter().step_by(step).collect())
+}

@@ -1,0 +1,199 @@
+//! Keeps an account of every status a job ever has, and holds each against what the boards know at that moment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flashjob_api::{FlashJob, FlashJobStatus, Phase};
+use flashjob_sim::{Kubelet, Started};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// As many devices as a status shows.
+const SHOWN: usize = 100;
+
+/// The last that is known of each job, by namespace and name.
+pub type Jobs = BTreeMap<(String, String), FlashJob>;
+
+/// What a job said, and when that was seen.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub at: Timestamp,
+    pub message: String,
+}
+
+pub struct Record {
+    jobs: watch::Receiver<Jobs>,
+    said: Arc<Mutex<Vec<Said>>>,
+    problems: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Record {
+    /// `endpoints`: which board a device of a job is.
+    pub fn start(
+        client: Client,
+        kubelet: Arc<Kubelet>,
+        endpoints: HashMap<String, String>,
+    ) -> Self {
+        let (sender, jobs) = watch::channel(Jobs::new());
+        let problems: Arc<Mutex<Vec<String>>> = Arc::default();
+        let said: Arc<Mutex<Vec<Said>>> = Arc::default();
+        let (found, heard) = (problems.clone(), said.clone());
+        let task = tokio::spawn(async move {
+            let all: Api<FlashJob> = Api::all(client);
+            let events = watcher(all, watcher::Config::default()).default_backoff();
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.next().await {
+                let Ok(event) = event else { continue };
+                let gone = matches!(event, watcher::Event::Delete(_));
+                let (watcher::Event::Apply(job)
+                | watcher::Event::InitApply(job)
+                | watcher::Event::Delete(job)) = event
+                else {
+                    continue;
+                };
+                let key = (job.namespace().unwrap_or_default(), job.name_any());
+                lock(&heard).push(Said { at: Timestamp::now(), message: line(&job) });
+                let before = sender.borrow().get(&key).cloned();
+                let more = problems_of(&job, before.as_ref(), &kubelet.starts(), &endpoints);
+                lock(&found).extend(more);
+                sender.send_modify(|jobs| match gone {
+                    true => drop(jobs.remove(&key)),
+                    false => drop(jobs.insert(key, job)),
+                });
+            }
+        });
+        Self { jobs, said, problems, task }
+    }
+
+    /// Waits until the jobs are as wanted. The caller sets the limit.
+    pub async fn when(&self, wanted: impl FnMut(&Jobs) -> bool) -> Jobs {
+        let mut jobs = self.jobs.clone();
+        let reached = jobs.wait_for(wanted).await.map(|jobs| jobs.clone());
+        match reached {
+            Ok(jobs) => jobs,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    pub fn jobs(&self) -> Jobs {
+        self.jobs.borrow().clone()
+    }
+
+    pub fn problems(&self) -> Vec<String> {
+        lock(&self.problems).clone()
+    }
+
+    /// All that was said; each status was held against the boards.
+    pub fn said(&self) -> Vec<Said> {
+        lock(&self.said).clone()
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What a job says, for people who look into what went wrong.
+fn line(job: &FlashJob) -> String {
+    let status = job.status.clone().unwrap_or_default();
+    format!(
+        "{} {:?} of {:?} {} {:?}: {}",
+        job.name_any(),
+        status.observed_generation.unwrap_or_default(),
+        job.metadata.generation.unwrap_or_default(),
+        job.spec.version,
+        status.phase,
+        status.message.unwrap_or_default(),
+    )
+}
+
+/// Whether a job has come to its end, for the spec it has now.
+pub fn is_finished(job: &FlashJob) -> bool {
+    let status = job.status.as_ref();
+    status.is_some_and(|status| {
+        status.completion_time.is_some() && status.observed_generation == job.metadata.generation
+    })
+}
+
+fn problems_of(
+    job: &FlashJob,
+    before: Option<&FlashJob>,
+    sessions: &[Started],
+    endpoints: &HashMap<String, String>,
+) -> Vec<String> {
+    let Some(status) = &job.status else { return Vec::new() };
+    let mut problems = shape_problems(status);
+    // What is said of an earlier spec is not for this one, and of one that makes no sense nothing is done.
+    let invalid = status.conditions.iter().any(|c| c.reason == "InvalidSpec");
+    if invalid || status.observed_generation != job.metadata.generation {
+        return problems;
+    }
+    let done = |uuid: &str| {
+        sessions.iter().any(|session| {
+            Some(&session.endpoint) == endpoints.get(uuid)
+                && session.exit_code == Some(0)
+                && Some(&session.namespace) == job.metadata.namespace.as_ref()
+                && session.env.get("VERSION") == Some(&job.spec.version)
+        })
+    };
+    let skipped = status.counts.as_ref().map_or(0, |c| c.skipped);
+    for uuid in status.completed_uuids.iter().filter(|_| skipped == 0) {
+        if !done(uuid) {
+            problems.push(format!("{uuid} is said to be done, and the board knows nothing of it"));
+        }
+    }
+    let earlier = before.filter(|b| b.metadata.uid == job.metadata.uid && b.spec == job.spec);
+    let earlier = earlier.and_then(|b| b.status.as_ref());
+    let earlier = earlier.filter(|b| b.observed_generation == status.observed_generation);
+    for uuid in earlier.iter().flat_map(|b| &b.completed_uuids) {
+        if !status.completed_uuids.contains(uuid) {
+            problems.push(format!("{uuid} was said to be done, and is not any more"));
+        }
+    }
+    let name = job.name_any();
+    problems.iter().map(|problem| format!("{name}: {problem}")).collect()
+}
+
+/// What must be true of any status: all devices are counted, and each that is not final says why.
+fn shape_problems(status: &FlashJobStatus) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut must = |holds: bool, what: &str| {
+        if !holds {
+            problems.push(format!("{what}: {}", serde_json::to_string(status).unwrap_or_default()));
+        }
+    };
+    let over = matches!(status.phase, Some(Phase::Completed | Phase::Failed));
+    // A spec that makes no sense is Failed and has not ended: it can be mended.
+    must(over || status.completion_time.is_none(), "a time of its end, and it goes on");
+    must(over || status.message.as_ref().is_some_and(|m| !m.is_empty()), "no word why it goes on");
+    let Some(counts) = &status.counts else { return problems };
+    let open = [counts.offline, counts.waiting, counts.blocked, counts.flashing];
+    let open: i32 = open.iter().sum();
+    let ended = [counts.succeeded, counts.failed, counts.skipped].iter().sum::<i32>();
+    must(open + ended + counts.pending == counts.total, "the counts do not add up");
+    let shown = status.in_flight.len();
+    must(shown == SHOWN || i32::try_from(shown).is_ok_and(|n| n >= open), "a device is not shown");
+    let told = |device: &flashjob_api::InFlight| {
+        !device.state.is_empty() && device.message.as_ref().is_some_and(|m| !m.is_empty())
+    };
+    must(status.in_flight.iter().all(told), "a device without a reason");
+    let told =
+        |failure: &flashjob_api::Failure| !failure.reason.is_empty() && !failure.message.is_empty();
+    must(status.failures.iter().all(told), "a failure without a reason");
+    if status.phase == Some(Phase::Completed) {
+        must(status.completion_time.is_some(), "completed, and no time of it");
+        must(counts.succeeded + counts.skipped == counts.total, "completed, and not all are done");
+    }
+    problems
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

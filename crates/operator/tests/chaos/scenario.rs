@@ -1,0 +1,137 @@
+//! The rollout that crashes and bad weather come over: two jobs in two namespaces, six boards, one of them in both jobs,
+//! batches of two, a board whose first try fails, and a board that restarts while it is flashed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use flashjob_api::Phase;
+use flashjob_sim::{Gate, Script, Started};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::arena::{Arena, Life, PATIENCE};
+use crate::judge::{self, Verdict};
+use crate::record::is_finished;
+use crate::schedule::Played;
+use crate::weather::Weather;
+use crate::world::{Home, World};
+
+const FAILS_ONCE: &str = "192.0.2.102";
+const RESTARTS: usize = 2;
+const SHARED: usize = 3;
+const RETRIES: usize = 2;
+const FIRST: &str = "0.2.0";
+const SECOND: &str = "0.3.0";
+
+/// What a Pod's environment says.
+pub fn env<'a>(pod: &'a Pod, name: &str) -> &'a str {
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let mut all = containers.iter().flat_map(|container| container.env.iter().flatten());
+    all.find(|var| var.name == name).and_then(|var| var.value.as_deref()).unwrap_or_default()
+}
+
+fn script(pod: &Pod) -> Script {
+    match (env(pod, "HOST_ENDPOINT"), env(pod, "ATTEMPT")) {
+        (FAILS_ONCE, "1") => Script::failure(1, "the board hung up"),
+        _ => Script::success("").start_after(Duration::from_millis(50)),
+    }
+    .run_for(Duration::from_millis(250))
+}
+
+/// Plays a schedule to its end. Fails with what went wrong and what the operators said.
+pub async fn play(arena: &Arena, deaths: &[String], weather: Option<u64>) -> Result<Played> {
+    let world = World::new(arena, [4, 2], 10, script).await?;
+    let (weather, gate) = match weather {
+        Some(seed) => {
+            let weather = Weather::new(seed);
+            (Some(weather.clone()), Some(weather.gate(&arena.cluster).await?))
+        }
+        // Only to count the writes.
+        None if deaths.is_empty() => {
+            (None, Some(Gate::start(&arena.cluster, |_| flashjob_sim::Verdict::Pass).await?))
+        }
+        None => (None, None),
+    };
+    let mut lives = Vec::new();
+    let outcome = live(arena, &world, deaths, gate.as_ref(), weather.as_ref(), &mut lives).await;
+    let Verdict { sessions, statuses } = judge::verdict(&world, outcome, &lives, 1 + RETRIES)?;
+    Ok(Played {
+        writes: gate.as_ref().map_or(0, |gate| gate.calls().len()),
+        deaths: lives.len() - 1,
+        faults: weather.map_or(0, |weather| weather.faults()),
+        statuses,
+        sessions,
+        ..Played::default()
+    })
+}
+
+async fn live(
+    arena: &Arena,
+    world: &World,
+    deaths: &[String],
+    gate: Option<&Gate>,
+    weather: Option<&Weather>,
+    lives: &mut Vec<Life>,
+) -> Result<()> {
+    let rollout = json!({ "batchSize": 2 });
+    let retry = json!({ "limit": RETRIES, "backoffSeconds": 1 });
+    for (home, name, version, boards) in [
+        (Home::North, "first", FIRST, vec![SHARED, 1, 0, RESTARTS]),
+        (Home::South, "second", SECOND, vec![SHARED, 4, 5]),
+    ] {
+        let more = json!({ "uuid": world.paths(boards), "rollout": rollout, "retry": retry });
+        world.flash(home, name, version, more).await?;
+    }
+    let restart = async {
+        let endpoint = &world.boards[RESTARTS].endpoint;
+        let flashed = |all: &[Started]| all.iter().any(|s| &s.endpoint == endpoint);
+        world.kubelet.starts_when(flashed).await;
+        world.rediscover(RESTARTS, FIRST).await
+    };
+    let weather = async {
+        match (weather, gate) {
+            (Some(weather), Some(gate)) => weather.pass_over(gate).await,
+            _ => {}
+        }
+        Ok(())
+    };
+    let rollout = async {
+        for death in deaths {
+            let flags = ["--leader-elect=false".to_owned(), format!("--crash-at={death}")];
+            lives.push(arena.operator(&flags, gate)?);
+            let Some(life) = lives.last_mut() else { continue };
+            tokio::select! {
+                () = life.died() => {}
+                // A run may take a write less than the one that was counted.
+                done = timeout(PATIENCE, finished(world)) => done.context("neither a death nor an end")?,
+            }
+            life.running.stop();
+        }
+        lives.push(arena.operator(&["--leader-elect=false".to_owned()], gate)?);
+        timeout(PATIENCE, finished(world)).await.context("the jobs do not come to their end")
+    };
+    tokio::try_join!(restart, weather, rollout)?;
+    world.cleaned_up().await?;
+    agree(world)?;
+    world.delete_jobs().await
+}
+
+async fn finished(world: &World) {
+    world.record.when(|jobs| jobs.len() == 2 && jobs.values().all(is_finished)).await;
+}
+
+/// Both jobs say that all went well, and the boards agree.
+fn agree(world: &World) -> Result<()> {
+    for job in world.record.jobs().values() {
+        let phase = job.status.as_ref().and_then(|status| status.phase);
+        ensure!(phase == Some(Phase::Completed), "a job ended as {phase:?}");
+    }
+    let sessions = world.kubelet.starts();
+    for (n, board) in world.boards.iter().enumerate() {
+        let wanted = if n < SHARED { FIRST } else { SECOND };
+        let runs = judge::runs(&sessions, &board.endpoint);
+        ensure!(runs == Some(wanted), "board {n} runs {runs:?} and not {wanted}");
+    }
+    Ok(())
+}

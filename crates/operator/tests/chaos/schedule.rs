@@ -1,0 +1,151 @@
+//! Schedules, and playing many of them side by side.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::arena::Arena;
+use crate::{edits, firmware, scenario, weather};
+
+/// What is to go wrong in one run.
+#[derive(Debug, Clone)]
+pub enum Schedule {
+    /// The operator dies at these writes, one life after the other: `before:17`, `after:3`.
+    Deaths(Vec<String>),
+    /// Bad weather from this seed, which may kill the operator, too.
+    Weather(u64),
+    /// A careless user.
+    Edits(u64),
+    /// Firmware that no board takes.
+    BadFirmware(u64),
+}
+
+impl Schedule {
+    /// How to play it again: the arguments of `make chaos ARGS=…`.
+    pub fn replay(&self) -> String {
+        match self {
+            Schedule::Deaths(at) => format!("crashes --at {}", at.join(",")),
+            Schedule::Weather(seed) => format!("stale --seed {seed}"),
+            Schedule::Edits(seed) => format!("edits --seed {seed}"),
+            Schedule::BadFirmware(seed) => format!("firmware --seed {seed}"),
+        }
+    }
+
+    async fn play(&self, arena: &Arena) -> Result<Played> {
+        match self {
+            Schedule::Deaths(at) => scenario::play(arena, at, None).await,
+            Schedule::Weather(seed) => {
+                scenario::play(arena, &weather::deaths(*seed), Some(*seed)).await
+            }
+            Schedule::Edits(seed) => edits::play(arena, *seed).await,
+            Schedule::BadFirmware(seed) => firmware::play(arena, *seed).await,
+        }
+    }
+}
+
+/// What a schedule came to that went well.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Played {
+    pub writes: usize,
+    pub deaths: usize,
+    pub faults: usize,
+    pub statuses: usize,
+    pub sessions: usize,
+    /// How long a job took to say what had happened; of several the longest.
+    pub late: Duration,
+}
+
+/// What all schedules of a part came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub schedules: usize,
+    pub sums: Played,
+    pub failed: Vec<String>,
+    pub took: Duration,
+}
+
+/// Plays schedules on all arenas side by side, and says how far it is.
+pub async fn play_all(title: &str, arenas: &[Arena], schedules: Vec<Schedule>) -> Tally {
+    let began = Instant::now();
+    let all = schedules.len();
+    let queue = Mutex::new(VecDeque::from(schedules));
+    let tally = Mutex::new(Tally::default());
+    let queue = &queue;
+    let tally_ref = &tally;
+    let workers = arenas.iter().map(|arena| async move {
+        // A world that went wrong leaves its jobs behind: the next one gets an arena of its own.
+        let mut fresh = None;
+        loop {
+            let Some(schedule) = lock(queue).pop_front() else { return };
+            let arena = fresh.as_ref().unwrap_or(arena);
+            let played = schedule.play(arena).await;
+            if played.is_err() {
+                fresh = Arena::start().await.ok();
+            }
+            let mut tally = lock(tally_ref);
+            tally.schedules += 1;
+            match played {
+                Ok(played) => tally.sums.add(played),
+                Err(error) => {
+                    let replay = schedule.replay();
+                    let log = keep(&replay, &format!("{error:#}"));
+                    let what = error.to_string();
+                    let what = what.lines().next().unwrap_or_default();
+                    say(&format!(
+                        "{title}: FAILED: {what}\n  again: make chaos ARGS='{replay}'\n  log: {log}"
+                    ));
+                    tally.failed.push(replay);
+                }
+            }
+            let done = tally.schedules;
+            if done % 50 == 0 || done == all {
+                let seconds = began.elapsed().as_secs();
+                say(&format!(
+                    "{title}: {done} of {all} in {seconds} s, {} failed",
+                    tally.failed.len()
+                ));
+            }
+        }
+    });
+    futures::future::join_all(workers).await;
+    let mut tally = std::mem::take(&mut *lock(&tally));
+    tally.took = began.elapsed();
+    tally
+}
+
+impl Played {
+    fn add(&mut self, other: Played) {
+        self.writes += other.writes;
+        self.deaths += other.deaths;
+        self.faults += other.faults;
+        self.statuses += other.statuses;
+        self.sessions += other.sessions;
+        self.late = self.late.max(other.late);
+    }
+}
+
+/// Where reports and the logs of failed schedules go.
+pub fn folder() -> PathBuf {
+    let target = PathBuf::from(env!("CARGO_BIN_EXE_flashjob-operator"));
+    let target = target.ancestors().nth(2).map(PathBuf::from).unwrap_or_default();
+    target.join("chaos")
+}
+
+fn keep(replay: &str, text: &str) -> String {
+    let name: String = replay.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    let path = folder().join(format!("{name}.log"));
+    let kept = std::fs::create_dir_all(folder()).and_then(|()| std::fs::write(&path, text));
+    kept.map_or_else(|error| format!("not kept: {error}"), |()| path.display().to_string())
+}
+
+#[expect(clippy::print_stdout, reason = "progress for people; libtest is not at work here")]
+pub fn say(text: &str) {
+    println!("{text}");
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
