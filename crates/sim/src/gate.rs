@@ -36,8 +36,8 @@ pub enum Verdict {
     PassThenDrop,
     /// The server does it, and the answer never comes: the connection stays open and says nothing.
     PassThenHang,
-    /// The server does it, then this is called, then the answer gets lost.
-    PassThen(Box<dyn FnOnce() + Send>),
+    /// The server does it, and the answer comes this much later.
+    PassThenDelay(Duration),
     /// The server never sees it; this status and body come back.
     Answer(u16, String),
     /// It goes through this much later.

@@ -56,6 +56,6 @@ async fn crashes(arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
         schedules.push(Schedule::Deaths(vec![death(), death()]));
     }
     // An odd step, so that both sides come.
-    let step = if full { 1 } else { 11 };
+    let step = if full { 1 } else { 9 };
     Ok(schedules.into_iter().step_by(step).collect())
 }

@@ -55,6 +55,42 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
     Ok(())
 }
 
+/// The leader is stopped with the write on the wire that says how a flash ended. Another one takes over and says it itself;
+/// then the old write arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let board = site.board("192.0.2.11").await?;
+    let held = AtomicBool::new(false);
+    let hold_the_result = move |call: &Call| {
+        // With the result goes the permit.
+        let data = call.json().map(|body| body["data"].clone()).unwrap_or_default();
+        let withdraws = data.as_object().is_some_and(|data| data.values().any(|v| v.is_null()));
+        let result = call.resource() == "configmaps" && withdraws;
+        if result && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
+    };
+    let gate = Gate::start(&site.cluster, hold_the_result).await?;
+    let mut first = site.operator_with(&[], Some(&gate)).await?;
+    site.flash("flashjob", &[board]).await?;
+
+    gate.held().await;
+    first.signal("STOP")?;
+    let _second = site.operator().await?;
+    site.phase("flashjob", Phase::Completed).await?;
+    let before = site.ledgers().await?;
+
+    gate.release();
+    gate.settled().await;
+    let refused = gate.answers().into_iter().filter(|(call, _)| call.resource() == "configmaps");
+    assert_eq!(refused.last().map(|(_, code)| code), Some(409), "it is for a ledger of the past");
+    first.signal("CONT")?;
+    first.ended().await?;
+    assert_eq!(site.ledgers().await?, before);
+    site.cleaned_up().await?;
+    assert_eq!(site.flashed(), ["192.0.2.11"]);
+    Ok(())
+}
+
 /// A leader that is stopped for longer than its lease writes nothing when it goes on, even if nobody took over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {

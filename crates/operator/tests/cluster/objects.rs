@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::Phase;
-use flashjob_sim::{End, Script};
+use flashjob_sim::{End, Script, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::site::{Site, uids};
+use crate::site::{PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_job_name_will_do() -> Result<()> {
@@ -41,6 +41,36 @@ async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
     pods.delete(&start.pod, &DeleteParams::default()).await?;
     site.phase("lost", Phase::Completed).await?;
     assert_eq!(site.flashed().len(), 2);
+    Ok(())
+}
+
+/// Nobody has seen whether it ran, so the device is flashed, under the next number. (That costs none of its retries: an
+/// operator that dies before it makes the Pod leaves the same.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_somebody_deletes_while_the_operator_is_down_is_made_again() -> Result<()> {
+    let site = Site::new(|pod| match pod.name_any().ends_with("-1") {
+        true => Script::ending(End::Never),
+        false => Script::default(),
+    })
+    .await?;
+    let boards = site.boards(1).await?;
+    let first = site.operator_with(&["--leader-elect=false"], None).await?;
+    let uids = uids(&boards);
+    site.flash_with("lost", json!({ "uuid": uids, "retry": { "limit": 0 } })).await?;
+    let start = site.kubelet.started(1).await.remove(0);
+    drop(first);
+    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    pods.delete(&start.pod, &DeleteParams::default()).await?;
+    eventually("the Pod to be gone", PATIENCE, async || {
+        Ok(pods.get_opt(&start.pod).await?.is_none().then_some(()))
+    })
+    .await?;
+
+    let _second = site.operator_with(&["--leader-elect=false"], None).await?;
+    site.phase("lost", Phase::Completed).await?;
+    let pods: Vec<String> = site.kubelet.starts().into_iter().map(|start| start.pod).collect();
+    assert_eq!(pods.len(), 2);
+    assert!(pods[1].ends_with("-2"), "{pods:?}");
     Ok(())
 }
 

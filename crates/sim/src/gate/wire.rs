@@ -147,7 +147,8 @@ impl Wire {
         };
         match verdict {
             Verdict::Pass => {}
-            Verdict::Delay(time) => sleep(time).await,
+            // A read that is answered late and one that is asked late differ in nothing that can be seen.
+            Verdict::Delay(time) | Verdict::PassThenDelay(time) => sleep(time).await,
             Verdict::Hold => {
                 self.hold(call.clone()).await.context("the gate is gone")?;
             }
@@ -159,11 +160,6 @@ impl Wire {
             Verdict::PassThenHang => {
                 self.forward(parts, call.body).await?;
                 return std::future::pending().await;
-            }
-            Verdict::PassThen(then) => {
-                self.forward(parts, call.body).await?;
-                then();
-                bail!("dropped");
             }
             Verdict::Answer(code, body) => return canned(code, body),
             Verdict::Replay => {
@@ -211,9 +207,10 @@ impl Wire {
                 let mut reply = reply;
                 return reply.closed().await;
             }
-            Verdict::PassThen(then) => {
-                drop(self.pass(call, parts, UnderWay::new(&self)).await);
-                return then();
+            Verdict::PassThenDelay(time) => {
+                let answer = self.pass(call, parts, UnderWay::new(&self)).await;
+                sleep(time).await;
+                answer
             }
             Verdict::Answer(code, body) => canned(code, body),
         };
