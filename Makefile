@@ -53,7 +53,17 @@ test: ## Run all tests against a real API server and registry (had the first tim
 	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	MBEDTLS=$$(hack/mbedtls.sh); export MBEDTLS; \
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} cargo test --workspace --locked --all-features
+
+# The schedules that were thought out are tests of the cluster suite; all others come from seeds.
+.PHONY: chaos
+chaos: ## Break everything around the operator, boards have the last word (ARGS='stale --seed 7' plays one again)
+	@KUBEBUILDER_ASSETS=$$(ASSETS=node hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
+	$(if $(ARGS),,cargo test --locked --all-features $(OPERATOR) --test cluster -- \
+	  attempts:: crash:: deletion:: leftovers:: lease:: locks:: objects:: outages:: rollout::;) \
+	cargo build --release --locked $(FLASHER); \
+	cargo test --release --locked --all-features $(OPERATOR) --test chaos -- $(or $(ARGS),--full)
 
 # How many boards the demo has, how many times faster than in the field they live, and whether it stays up at the end.
 DEMO_DEVICES ?= 20
@@ -84,7 +94,7 @@ bench-boards: ## Measure 500 simulated boards through operator and flasher (ARGS
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error check licenses bans sources; \
 	else echo 'lint: cargo-deny is not installed, licences and sources of dependencies were not checked'; fi

@@ -89,6 +89,10 @@ pub struct Options {
     #[arg(long, env = "HOSTNAME", default_value = "flashjob-operator", hide = true)]
     pub identity: String,
 
+    /// How long a watch is trusted to have left nothing out
+    #[arg(long, default_value_t = 300, hide = true, value_name = "SECONDS")]
+    pub list_anew_seconds: u64,
+
     /// Dies at this write: before:N or after:N
     #[cfg(feature = "crash")]
     #[arg(long, hide = true, value_name = "POINT")]

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use http::StatusCode;
@@ -117,6 +118,7 @@ async fn live(options: Options) -> anyhow::Result<()> {
         settings: options.settings(),
         namespace,
         max_writes: usize::from(options.max_writes),
+        list_anew: Duration::from_secs(options.list_anew_seconds),
         missing,
         metrics: metrics.clone(),
         client,

@@ -36,6 +36,8 @@ pub struct Context {
     pub settings: Settings,
     pub namespace: Option<String>,
     pub max_writes: usize,
+    /// How long a watch is trusted to have left nothing out.
+    pub list_anew: Duration,
     pub missing: Missing,
     pub metrics: Metrics,
     pub recorder: Recorder,
@@ -133,6 +135,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         settings: context.settings.clone(),
         missing: context.missing.clone(),
         metrics: context.metrics.clone(),
+        list_anew: context.list_anew,
         inputs: inputs.clone(),
     };
     watches.start();

@@ -22,8 +22,6 @@ use super::slim;
 use crate::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
 use crate::metrics::Metrics;
 
-/// How long a watch is trusted to have left nothing out.
-const LIST_ANEW: Duration = Duration::from_secs(300);
 /// From a watch that cannot go on where it was to the next list.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -57,6 +55,7 @@ pub struct Watches {
     pub settings: Settings,
     pub missing: Missing,
     pub metrics: Metrics,
+    pub list_anew: Duration,
     pub inputs: Sender<Input>,
 }
 
@@ -110,7 +109,7 @@ impl Watches {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Send,
     {
-        let Watches { missing, metrics, inputs, .. } = self.clone();
+        let Watches { missing, metrics, list_anew, inputs, .. } = self.clone();
         tokio::spawn(async move {
             if let Some(needed) = needed {
                 missing.wait_for(needed).await;
@@ -118,7 +117,7 @@ impl Watches {
             while !inputs.is_closed() {
                 let events = watcher(api.clone(), config.clone()).default_backoff();
                 let following = follow(kind, events, &read, &say, &metrics, &inputs);
-                if timeout(LIST_ANEW, following).await.is_ok() {
+                if timeout(list_anew, following).await.is_ok() {
                     sleep(PAUSE).await;
                 }
             }

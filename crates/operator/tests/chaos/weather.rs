@@ -4,7 +4,7 @@
 //! What happens to a call or an event depends on the seed and on what it is (the third create of a Pod), not on when it
 //! comes or on names that are new each time, so that a seed means nearly the same trouble whenever it is played.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -101,8 +101,6 @@ struct Sky {
     faults: usize,
     /// How often each thing has come by.
     came: HashMap<String, u64>,
-    /// The kinds whose watches have been told to list anew since it cleared.
-    told: HashSet<String>,
 }
 
 impl Weather {
@@ -123,7 +121,7 @@ impl Weather {
         Ok(gate)
     }
 
-    /// From the storm to a clear sky. At the end every watch has to list anew, which makes up for what was left out.
+    /// From the storm to a clear sky. What was left out is not made up for here: the operator's own next list does that.
     pub async fn pass_over(&self, gate: &Gate) {
         let climate = &self.0.climate;
         let outage = async {
@@ -137,10 +135,6 @@ impl Weather {
         };
         tokio::join!(outage, sleep(climate.clears_after));
         self.sky().clear = true;
-        gate.cut();
-        // Long enough for every connection to see it.
-        sleep(millis(50)).await;
-        gate.mend();
     }
 
     fn sky(&self) -> std::sync::MutexGuard<'_, Sky> {
@@ -182,14 +176,13 @@ impl Weather {
 
     fn read(&self, call: &Call) -> Verdict {
         let watch = call.is_watch();
-        if watch && self.sky().clear && self.sky().told.insert(call.resource().to_owned()) {
-            return Verdict::Answer(GONE, status(GONE, "Expired"));
-        }
         let verb = if watch { "WATCH" } else { "GET" };
         let Some(mut luck) = self.luck(&kind(verb, call)) else { return Verdict::Pass };
-        let Climate { failed_reads, old_lists, .. } = self.0.climate;
+        let Climate { failed_reads, old_lists, gone, .. } = self.0.climate;
         let verdict = if luck.chance(failed_reads, 1000) {
             refusal(&mut luck)
+        } else if watch && luck.chance(gone, 1000) {
+            Verdict::Answer(GONE, status(GONE, "Expired"))
         } else if luck.chance(old_lists, 1000) && is_a_watchs(call) {
             Verdict::Replay
         } else {
