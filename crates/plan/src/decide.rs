@@ -89,6 +89,11 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let mut ledger =
         Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
+    if job.generation == 1 {
+        // The firmware was wished for when the job was made, however late it is seen: what a newer job has flashed since
+        // then is not undone.
+        ledger.header.revised = job.created.min(now);
+    }
     match rollout::turn(spec, &ledger, now) {
         _ if spec.suspend => ledger.header.suspended = Some(now),
         Turn::Next(header) => ledger.header = *header,

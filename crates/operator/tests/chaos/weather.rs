@@ -21,6 +21,8 @@ struct Climate {
     lost_writes: usize,
     lost_answers: usize,
     refused_writes: usize,
+    /// They arrive all the same, maybe when whoever sent them is dead.
+    late_writes: usize,
     hangs: usize,
     failed_reads: usize,
     old_lists: usize,
@@ -43,7 +45,8 @@ impl Climate {
             false => 0,
         };
         let (lost_writes, lost_answers, refused_writes) = (often(150), often(150), often(150));
-        let (hangs, failed_reads, old_lists) = (often(15), often(200), often(700));
+        let (late_writes, hangs) = (often(300), often(15));
+        let (failed_reads, old_lists) = (often(200), often(700));
         let (lagging, lost_events, gone, cut) = (often(500), often(150), often(80), often(80));
         let kinds = ["flashjobs", "instances", "pods", "services"];
         let slow_kind = match luck.chance(1, 3) {
@@ -60,6 +63,7 @@ impl Climate {
             lost_writes,
             lost_answers,
             refused_writes,
+            late_writes,
             hangs,
             failed_reads,
             old_lists,
@@ -158,13 +162,16 @@ impl Weather {
 
     fn write(&self, call: &Call) -> Verdict {
         let Some(mut luck) = self.luck(&kind(&call.method, call)) else { return Verdict::Pass };
-        let Climate { lost_writes, lost_answers, refused_writes, hangs, .. } = self.0.climate;
+        let Climate { lost_writes, lost_answers, refused_writes, late_writes, hangs, .. } =
+            self.0.climate;
         let verdict = if luck.chance(lost_writes, 1000) {
             Verdict::Drop
         } else if luck.chance(lost_answers, 1000) {
             Verdict::PassThenDrop
         } else if luck.chance(refused_writes, 1000) {
             refusal(&mut luck)
+        } else if luck.chance(late_writes, 1000) {
+            Verdict::Delay(millis(luck.below(4000)))
         } else if luck.chance(hangs, 1000) && !std::mem::replace(&mut self.sky().hung, true) {
             Verdict::PassThenHang
         } else {

@@ -89,6 +89,18 @@ fn an_older_job_that_wants_a_board_now_goes_first() {
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
+/// Its event was lost, say, and the newer job was seen and carried out first.
+#[test]
+fn an_older_job_that_is_seen_late_does_not_undo_what_a_newer_one_has_flashed() {
+    let mut world = World::new(&["a"], json!({}));
+    world.introduce("newer", "ns/newer", 5);
+    world.after(10);
+    world.boards.flashed("newer", "at-a", world.now);
+    world.after(10);
+    world.settle();
+    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+}
+
 #[test]
 fn what_a_newer_job_has_flashed_since_is_not_undone() {
     let mut world = World::new(&["a"], json!({ "suspend": true }));
