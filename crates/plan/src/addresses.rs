@@ -18,6 +18,7 @@ pub struct Addresses {
     given: Option<Timestamp>,
     given_back: Option<Timestamp>,
     starved: bool,
+    queued: bool,
 }
 
 impl Addresses {
@@ -41,10 +42,15 @@ impl Addresses {
         self.turned(now)
     }
 
-    /// Whether there were enough addresses before and are not now, or the other way round.
+    /// Whether there were enough addresses before and are not now, or the other way round; or somebody waits for long now.
     fn turned(&mut self, now: Timestamp) -> bool {
-        let starved = self.starved_at("", None).is_some_and(|at| at <= now);
-        std::mem::replace(&mut self.starved, starved) != starved
+        let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+        let starved = is_over(self.starved_at("", None));
+        let queued = is_over(self.queued_at("", None));
+        let was_starved = std::mem::replace(&mut self.starved, starved);
+        let was_queued = std::mem::replace(&mut self.queued, queued);
+        // That a queue is gone is no news to anybody: nobody makes a Service for it.
+        was_starved != starved || (queued && !was_queued)
     }
 
     /// When any Service last got or gave back an address.
@@ -54,9 +60,19 @@ impl Addresses {
 
     /// From when on no more Services are made, given since when this job's own wait.
     pub fn starved_at(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
+        let longest = self.longest(job, own)?;
+        Some(self.given.map_or(longest, |given| given.max(longest)) + STARVED_AFTER)
+    }
+
+    /// From when on whoever does not need an address now gives it back, given since when this job's own Services wait. A
+    /// queue that moves is still a queue.
+    pub fn queued_at(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
+        Some(self.longest(job, own)? + STARVED_AFTER)
+    }
+
+    fn longest(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
         let others = self.waiting.iter().filter(|(other, _)| *other != job).map(|(_, since)| since);
-        let longest = others.chain(own.as_ref()).min()?;
-        Some(self.given.map_or(*longest, |given| given.max(*longest)) + STARVED_AFTER)
+        others.chain(own.as_ref()).min().copied()
     }
 }
 
@@ -87,6 +103,7 @@ mod tests {
         let mut addresses = Addresses::default();
         addresses.wait("b", Some(at(1)), at(1));
         addresses.given_back(at(20));
+        assert_eq!(addresses.queued_at("a", None), Some(at(6)));
         assert_eq!(
             (addresses.moved(), addresses.starved_at("a", None)),
             (Some(at(20)), Some(at(6)))

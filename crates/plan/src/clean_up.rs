@@ -51,7 +51,7 @@ impl Round<'_> {
         let Some(spec) = self.active() else { return false };
         let (boards, job) = (self.view.boards, &self.view.job.uid);
         let shared = record.pinned.as_ref().is_some_and(|p| boards.is_shared(job, &p.endpoint));
-        let others_wait = self.starved || shared || spec.access.kind == ServiceType::NodePort;
+        let others_wait = self.queued || shared || spec.access.kind == ServiceType::NodePort;
         let waits_long = self.rests(record) || (record.tries == 0 && !self.room);
         !(waits_long && others_wait)
     }

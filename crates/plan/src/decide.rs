@@ -121,9 +121,16 @@ fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
 fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     let edits = Edits::of(view, ledger, now);
     let mut round = Round::new(view, ledger, now);
-    for (index, record) in ledger.records.iter().enumerate() {
-        let leaves = edits.dropped.get(&index) == Some(&true);
-        round.step(index, record, leaves || record.dropped);
+    // Devices that failed before give way to those not tried yet: a board that never answers must not keep the places and
+    // addresses of boards that would.
+    let again = |record: &Record| record.tries > 0 && !record.open && record.outcome.is_none();
+    for turn in [false, true] {
+        for (index, record) in ledger.records.iter().enumerate() {
+            if again(record) == turn {
+                let leaves = edits.dropped.get(&index) == Some(&true);
+                round.step(index, record, leaves || record.dropped);
+            }
+        }
     }
     edits.merge(ledger, &mut round.change, now);
     round.take_turns();

@@ -44,6 +44,8 @@ pub struct Round<'a> {
     pub(crate) ahead: usize,
     /// A Service waits too long for its address: no more of them.
     pub(crate) starved: bool,
+    /// A Service has waited for its address for a while, be it that others get theirs meanwhile.
+    pub(crate) queued: bool,
     /// A Service of this job has the one node port that boards dial.
     pub(crate) node_port_taken: bool,
     /// Boards that entries of this job hold.
@@ -119,7 +121,8 @@ impl<'a> Round<'a> {
         }
         let starved_at = view.addresses.starved_at(&view.job.uid, waiting);
         let mut plan = Plan { starving: waiting, ..Plan::default() };
-        if let Some(at) = starved_at.filter(|at| *at > now) {
+        let queued_at = view.addresses.queued_at(&view.job.uid, waiting);
+        for at in [starved_at, queued_at].into_iter().flatten().filter(|at| *at > now) {
             plan.look_again_at(at);
         }
         Round {
@@ -134,6 +137,7 @@ impl<'a> Round<'a> {
             slots: max_parallel.saturating_sub(at_work),
             ahead: max_parallel.saturating_sub(ahead),
             starved: starved_at.is_some_and(|at| at <= now),
+            queued: queued_at.is_some_and(|at| at <= now),
             node_port_taken: takes_node_port(view),
             claimed,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),

@@ -70,6 +70,49 @@ fn addresses_of_devices_that_rest_go_to_those_who_wait() {
 }
 
 #[test]
+fn a_queue_that_moves_is_a_queue_and_devices_that_rest_give_back_their_addresses() {
+    let mut world = World::new(&["a"], json!({ "retry": { "backoffSeconds": 60 } }));
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    world.waits.wait("another job", Some(world.now), world.now);
+    world.after(4);
+    world.waits.given(world.now);
+    world.settle();
+    assert_eq!(services(&world), 1, "nobody has waited for long");
+    world.after(2);
+    world.settle();
+    assert_eq!(services(&world), 0);
+}
+
+#[test]
+fn a_device_that_failed_gives_way_to_those_not_tried_yet() {
+    let more = json!({ "rollout": { "maxParallel": 1 }, "retry": { "backoffSeconds": 1 } });
+    let mut world = World::new(&["a", "b", "c"], more);
+    world.addresses = false;
+    world.settle();
+    world.gets_address("a");
+    world.settle();
+    world.ends("a", 1, "");
+    world.after(6);
+    world.settle();
+    assert_eq!(services(&world), 1, "a has given its address back, b waits for one");
+    world.after(1);
+    world.gets_address("b");
+    world.settle();
+    assert!(world.record("b").open);
+    let target = world.record("c").target.clone();
+    assert!(world.children[&target].service.here().is_some(), "c is next");
+    for device in ["b", "c"] {
+        world.ends(device, 0, "");
+        world.settle();
+        world.gets_address(if device == "b" { "c" } else { "a" });
+        world.settle();
+    }
+    assert!(world.record("a").open, "and then a is tried again");
+}
+
+#[test]
 fn a_device_that_failures_leave_no_room_for_gives_its_address_to_those_who_wait() {
     let spec = json!({
         "rollout": { "maxParallel": 1, "maxFailures": 0 }, "retry": { "backoffSeconds": 60 },
