@@ -165,7 +165,7 @@ fn environment(
     };
     let ours = [
         ("ATTEMPT", record.attempt.to_string()),
-        ("PREVIOUS_VERSION", instance.version.clone()),
+        ("PREVIOUS_VERSION", record.previous.clone().unwrap_or_else(|| instance.version.clone())),
         ("VERIFY", verify.to_owned()),
         ("VERSION_POLICY", policy.to_owned()),
         ("DEADLINE_SECONDS", spec.device_seconds.to_string()),

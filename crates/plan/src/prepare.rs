@@ -8,7 +8,7 @@ use crate::end::End;
 use crate::facts::{Children, Refusal, Service, View};
 use crate::in_use::pod_in_use;
 use crate::instances::{Found, Instance, Instances};
-use crate::ledger::{Outcome, Pinned, Record};
+use crate::ledger::{self, Outcome, Pinned, Record};
 use crate::plan::{Deletion, NewObject};
 use crate::round::{NO_ROOM, Round, State};
 use crate::selector::same_board;
@@ -107,23 +107,25 @@ impl<'a> Round<'a> {
                 let words = "the job asks for another Service by now";
                 self.waits(record, State::Addressing, words, None);
             }
-            Some(_) if ready => self.permit(index, record),
+            Some(_) if ready => self.permit(index, record, instance),
             Some(service) => self.wait_for_address(index, record, spec, service),
             None if ready && self.ahead == 0 => {
                 self.waits(record, State::Pending, "not its turn yet", None);
             }
             None if ready => {
                 self.ahead -= 1;
-                self.permit(index, record);
+                self.permit(index, record, instance);
             }
             None => self.make_service(index, record, spec, instance, slot.refused.as_ref()),
         }
     }
 
     /// Everything is there: the next attempt may begin as soon as the ledger says so.
-    fn permit(&mut self, index: usize, record: &Record) {
+    fn permit(&mut self, index: usize, record: &Record, instance: &Instance) {
         let attempt = record.attempt + 1;
-        let open = Record { attempt, open: true, permit: true, ..record.clone() };
+        let found = || Some(ledger::message(&instance.version));
+        let previous = record.previous.clone().or_else(found);
+        let open = Record { attempt, previous, open: true, permit: true, ..record.clone() };
         self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
         self.waits(&open, State::Starting, "writing its permit", None);
         self.change.records.insert(index, open);

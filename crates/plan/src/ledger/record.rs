@@ -29,6 +29,10 @@ pub struct Record {
     /// How many attempts of this revision have failed.
     #[serde(default)]
     pub tries: u32,
+    /// What the device ran before the first attempt of this revision. Later Akri may have seen what an attempt did that was
+    /// not heard of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
     /// Since when it is the device's turn.
     pub turn: Timestamp,
     /// Not again before this.
@@ -99,6 +103,7 @@ impl Record {
             open: false,
             permit: false,
             tries: 0,
+            previous: None,
             turn: now,
             retry_at: None,
             outcome: None,
@@ -136,6 +141,7 @@ impl Record {
             pinned: self.pinned.clone(),
             attempt: self.attempt,
             selected: self.selected,
+            previous: self.previous.clone().filter(|_| self.revision == revision),
             ..Record::new(job_uid, &self.device, revision, now)
         }
     }

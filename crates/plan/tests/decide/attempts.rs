@@ -60,6 +60,51 @@ fn a_failure_is_retried_after_a_growing_pause_and_then_final() {
     assert_eq!(world.record("a").tries, 2);
 }
 
+/// The flasher tells by it that an earlier attempt has flashed the board and was not heard: it must not do so twice.
+#[test]
+fn every_attempt_is_told_what_the_board_ran_before_the_first() {
+    let mut world = World::new(&["a"], json!({ "retry": { "limit": 1, "backoffSeconds": 1 } }));
+    let found = |version: &str| Instance {
+        uid: format!("uid-at-{version}"),
+        namespace: "ns".into(),
+        name: "a".into(),
+        endpoint: "at-a".into(),
+        device: "esp32".into(),
+        version: version.into(),
+        ..Instance::default()
+    };
+    let previous = |world: &mut World| {
+        for _ in 0..10 {
+            let made = world.step().creates.into_iter().find_map(|object| match object {
+                NewObject::Pod { object, .. } => Some(object.spec.unwrap().containers.remove(0)),
+                NewObject::Service { .. } => None,
+            });
+            if let Some(container) = made {
+                let env = container.env.unwrap();
+                return env.into_iter().find(|e| e.name == "PREVIOUS_VERSION").unwrap().value;
+            }
+        }
+        panic!("no Pod was made");
+    };
+    world.instances.insert(found("0"));
+    assert_eq!(previous(&mut world).as_deref(), Some("0"));
+    // The board took the image, and the attempt did not hear of it; Akri did.
+    world.ends("a", 1, r#"{"reason":"NotBack"}"#);
+    world.instances.insert(found("1"));
+    world.settle();
+    world.after(1);
+    assert_eq!(previous(&mut world).as_deref(), Some("0"), "not what Akri has seen since");
+    // Given up, and asked for again by a person.
+    world.ends("a", 1, r#"{"reason":"NotBack"}"#);
+    world.settle();
+    world.edit(&["a"], json!({ "retry": { "nonce": "again" } }));
+    assert_eq!(previous(&mut world).as_deref(), Some("0"));
+    // Another firmware, and what it runs now is what it ran before.
+    world.ends("a", 0, "");
+    world.edit(&["a"], json!({ "version": "2" }));
+    assert_eq!(previous(&mut world).as_deref(), Some("1"));
+}
+
 #[test]
 fn some_failures_are_final_at_once() {
     let mut world = World::new(&["a"], json!({}));
