@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
+
 /// What we need of one Akri Instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instance {
@@ -36,6 +38,10 @@ pub struct Instances {
     by_endpoint: HashMap<String, Vec<(String, String)>>,
     /// The first list is under way: what is here is there, what is not may still come.
     pub listing: bool,
+    /// When the first list was complete: since when it is known what is not there.
+    pub listed_at: Option<Timestamp>,
+    /// Since when those are away that were there before.
+    lost: HashMap<(String, String), Timestamp>,
 }
 
 /// What looking for a device found.
@@ -59,10 +65,24 @@ impl Instances {
     pub fn insert(&mut self, instance: Instance) {
         self.remove(&instance.namespace, &instance.name);
         let key = (instance.namespace.clone(), instance.name.clone());
+        if !instance.deleting {
+            self.lost.remove(&key);
+        }
         self.by_uid.insert(instance.uid.clone(), key.clone());
         self.by_name.entry(key.1.clone()).or_default().push(key.0.clone());
         self.by_endpoint.entry(instance.endpoint.clone()).or_default().push(key.clone());
         self.by_key.entry(key.0).or_default().insert(key.1, instance);
+    }
+
+    /// Notes that an Instance is gone, or about to go, unless that is known already.
+    pub fn lose(&mut self, namespace: &str, name: &str, now: Timestamp) {
+        self.lost.entry((namespace.to_owned(), name.to_owned())).or_insert(now);
+    }
+
+    /// Since when an Instance that was there once is away, as far as is known: a new process knows it from its first list.
+    pub fn away_since(&self, namespace: &str, name: &str) -> Option<Timestamp> {
+        let lost = self.lost.get(&(namespace.to_owned(), name.to_owned()));
+        lost.copied().or(self.listed_at)
     }
 
     /// Takes out what a watch has shown gone.

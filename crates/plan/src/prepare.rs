@@ -263,7 +263,8 @@ impl<'a> Round<'a> {
             Missing::NoEndpoint => "its Akri Instance has no HOST_ENDPOINT",
         };
         let limit = self.spec.map_or(300, |s| s.offline_seconds);
-        let give_up_at = self.turn_of(record) + SignedDuration::from_secs(limit);
+        let since = self.missing_since(record);
+        let give_up_at = since + SignedDuration::from_secs(limit);
         let held = self.active().is_none();
         if self.now >= give_up_at && !held {
             let message = format!("{words}, and none for {limit} s");
@@ -272,7 +273,15 @@ impl<'a> Round<'a> {
         if !held {
             self.plan.look_again_at(give_up_at);
         }
-        self.waits(record, State::Offline, words, Some(self.turn_of(record)));
+        self.waits(record, State::Offline, words, Some(since));
+    }
+
+    /// A device is missed from its turn on, and one that was there since from the moment it was lost: a board that restarts
+    /// late in a long rollout is not one that was away all the time.
+    fn missing_since(&self, record: &Record) -> Timestamp {
+        let lost = self.view.instances.zip(record.pinned.as_ref());
+        let lost = lost.and_then(|(all, pinned)| all.away_since(&pinned.namespace, &pinned.name));
+        lost.map_or(self.turn_of(record), |lost| lost.max(self.turn_of(record)))
     }
 }
 

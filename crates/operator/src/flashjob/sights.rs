@@ -140,17 +140,25 @@ impl Engine {
                 if let Some(listed) = &mut self.listed_instances {
                     listed.insert((instance.namespace.clone(), instance.name.clone()));
                 }
+                if instance.deleting {
+                    self.instances.lose(&instance.namespace, &instance.name, clock::now());
+                }
                 self.instances.insert(*instance);
             }
-            Seen::Left(instance) => self.instances.remove(&instance.namespace, &instance.name),
+            Seen::Left(instance) => {
+                self.instances.lose(&instance.namespace, &instance.name, clock::now());
+                self.instances.remove(&instance.namespace, &instance.name);
+            }
             Seen::Synced => {
                 let listed = self.listed_instances.take().unwrap_or_default();
                 let known: Vec<(String, String)> =
                     self.instances.iter().map(|i| (i.namespace.clone(), i.name.clone())).collect();
                 for (namespace, name) in known.iter().filter(|key| !listed.contains(*key)) {
+                    self.instances.lose(namespace, name, clock::now());
                     self.instances.remove(namespace, name);
                 }
                 self.instances.listing = false;
+                self.instances.listed_at.get_or_insert_with(clock::now);
                 self.synced("instances");
             }
         }

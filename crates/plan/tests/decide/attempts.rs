@@ -106,6 +106,36 @@ fn every_attempt_is_told_what_the_board_ran_before_the_first() {
 }
 
 #[test]
+fn a_device_lost_late_in_a_long_rollout_is_missed_from_then_on() {
+    let spec = json!({ "rollout": { "maxParallel": 1 }, "timeouts": { "offlineSeconds": 60 } });
+    let mut world = World::new(&["a", "b", "c"], spec);
+    world.settle();
+    world.after(500);
+    world.instances.lose("ns", "c", world.now);
+    world.instances.remove("ns", "c");
+    let away = world.settle();
+    assert_eq!(state(&away, "c"), "Offline");
+    assert_eq!(away.look_again, Some(world.now + jiff::SignedDuration::from_secs(60)));
+    world.after(59);
+    world.discover("c");
+    world.settle();
+    assert_eq!(world.record("c").outcome, None);
+    world.instances.lose("ns", "c", world.now);
+    world.instances.remove("ns", "c");
+    world.after(60);
+    assert_eq!(reason(&world.settle()), "DeviceNotFound");
+    // A new process knows it from its first list on.
+    let mut restarted = World::new(&["a"], json!({ "timeouts": { "offlineSeconds": 60 } }));
+    restarted.step();
+    restarted.instances.remove("ns", "a");
+    restarted.after(500);
+    restarted.instances.listed_at = Some(restarted.now);
+    assert_eq!(state(&restarted.settle(), "a"), "Offline");
+    restarted.after(60);
+    assert_eq!(reason(&restarted.settle()), "DeviceNotFound");
+}
+
+#[test]
 fn some_failures_are_final_at_once() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
