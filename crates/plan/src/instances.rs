@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+/// The most that timeouts.offlineSeconds can be.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// What we need of one Akri Instance.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,6 +80,11 @@ impl Instances {
     /// Notes that an Instance is gone, or about to go, unless that is known already.
     pub fn lose(&mut self, namespace: &str, name: &str, now: Timestamp) {
         self.lost.entry((namespace.to_owned(), name.to_owned())).or_insert(now);
+    }
+
+    /// Forgets those that are away for longer than any job would wait for them.
+    pub fn forget_lost(&mut self, now: Timestamp) {
+        self.lost.retain(|_, since| now.duration_since(*since) < LONGEST_WAIT);
     }
 
     /// Since when an Instance that was there once is away, as far as is known: a new process knows it from its first list.

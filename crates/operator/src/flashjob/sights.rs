@@ -157,6 +157,7 @@ impl Engine {
                     self.instances.lose(namespace, name, clock::now());
                     self.instances.remove(namespace, name);
                 }
+                self.instances.forget_lost(clock::now());
                 self.instances.listing = false;
                 self.instances.listed_at.get_or_insert_with(clock::now);
                 self.synced("instances");
