@@ -117,9 +117,25 @@ impl Board {
 
     /// Switches it off for so long, at any speed. It is off when this returns.
     pub async fn switch_off(&self, time: Duration) {
+        self.switch().off(time).await;
+    }
+
+    /// Its switch, for a task of its own.
+    pub fn switch(&self) -> Switch {
+        Switch(self.core.clone())
+    }
+}
+
+/// Switches a board off.
+#[derive(Debug, Clone)]
+pub struct Switch(Arc<Core>);
+
+impl Switch {
+    /// For so long, at any speed. It is off when this returns.
+    pub async fn off(&self, time: Duration) {
         let (off, is_off) = oneshot::channel();
         // An error means that the board is gone, and then it is off as well.
-        let _ = self.core.orders.send(Order::Off(time, off));
+        let _ = self.0.orders.send(Order::Off(time, off));
         let _ = is_off.await;
     }
 }

@@ -7,6 +7,7 @@
 
 mod account;
 mod block;
+mod rooms;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,7 +79,10 @@ pub struct Stage {
     pub client: Client,
     signer: Signer,
     operator: Option<Running>,
-    _balancer: LoadBalancer,
+    /// How many operators were started so far.
+    lives: usize,
+    /// The load balancer.
+    pub balancer: LoadBalancer,
     _agent: Agent,
     _attestation: Attestation,
     _block: Block,
@@ -144,7 +148,8 @@ impl Stage {
             client,
             signer,
             operator: None,
-            _balancer: balancer,
+            lives: 0,
+            balancer,
             _agent: agent,
             _attestation: attestation,
             _block: block,
@@ -160,12 +165,18 @@ impl Stage {
 
     /// Starts the operator. One that runs is killed first, as the end of its node would.
     pub async fn start_operator(&mut self) -> Result<()> {
+        self.start_operator_with(&[]).await
+    }
+
+    /// The same with more flags.
+    pub async fn start_operator_with(&mut self, flags: &[&str]) -> Result<()> {
         self.operator = None;
+        self.lives += 1;
         let account = "operator-controller-manager";
         let token = self.cluster.service_account_token("operator-system", account).await?;
         let kubeconfig = self.cluster.kubeconfig(&token, "operator-system", None)?;
         let args = ["run", "--health-probe-bind-address=0", "--flashjob-image=flasher"];
-        let args = args.map(str::to_owned);
+        let args: Vec<String> = args.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
         let env = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())].into();
         let log = self.operator_log();
         self.operator = Some(Running::start_with(&self.options.operator, &args, Some(&env), log)?);
@@ -178,9 +189,23 @@ impl Stage {
         Usage::of(operator.pid().unsigned_abs())
     }
 
+    /// Whether an operator runs that was started.
+    pub fn operator_runs(&mut self) -> bool {
+        self.operator.as_mut().is_some_and(|operator| !operator.has_ended())
+    }
+
     /// What the operator says.
     pub fn operator_log(&self) -> PathBuf {
-        self.scratch.path().join("operator.log")
+        self.log_of(self.lives)
+    }
+
+    /// What all operators have said, the one that runs included.
+    pub fn operator_logs(&self) -> Vec<PathBuf> {
+        (1..=self.lives).map(|life| self.log_of(life)).collect()
+    }
+
+    fn log_of(&self, life: usize) -> PathBuf {
+        self.scratch.path().join(format!("operator-{life}.log"))
     }
 
     /// A kubeconfig with all rights.
@@ -239,14 +264,7 @@ impl Stage {
         if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
             spec.extend(more);
         }
-        let job: FlashJob = serde_json::from_value(json!({
-            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
-            "kind": "FlashJob",
-            "metadata": { "name": name },
-            "spec": spec,
-        }))?;
-        self.jobs().create(&PostParams::default(), &job).await.context("no FlashJob")?;
-        Ok(())
+        self.create_job(NAMESPACE, name, spec).await
     }
 
     /// The FlashJobs.

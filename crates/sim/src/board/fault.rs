@@ -12,6 +12,8 @@ use super::dice::MacAddress;
 pub enum Fault {
     /// `POST /update` is answered with 500, and nothing begins.
     Answers500,
+    /// `POST /update` is not answered: the connection is closed after a while, and nothing begins.
+    NoAnswer,
     /// `POST /update` begins an update, and the connection is closed without an answer.
     AnswerLost,
     /// The update is accepted, and the board never calls.
@@ -54,7 +56,7 @@ pub(super) enum Place {
 impl Fault {
     fn place(&self) -> Place {
         match self {
-            Self::Answers500 | Self::AnswerLost | Self::RawTcp => Place::Post,
+            Self::Answers500 | Self::NoAnswer | Self::AnswerLost | Self::RawTcp => Place::Post,
             Self::NoOnboard | Self::OnboardsAs(_) | Self::OnboardFails => Place::Onboard,
             Self::InfoFails => Place::Info,
             Self::NeverCallsBack

@@ -97,6 +97,10 @@ async fn update(core: &Core, request: &mut Request<'_>) -> Answer {
     if faults.contains(&Fault::Answers500) {
         return unexpected();
     }
+    if faults.contains(&Fault::NoAnswer) {
+        core.wait(RECEIVE_TIMEOUT).await;
+        return Answer::None;
+    }
     let raw = faults.contains(&Fault::RawTcp);
     // Without TLS the body is not even read: the server comes to the board.
     let server = if raw {

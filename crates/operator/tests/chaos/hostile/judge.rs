@@ -1,0 +1,223 @@
+//! Judges a run: at every look what the jobs say, and at the end what they said against what boards and node have seen.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use flashjob_api::{Counts, FlashJob, FlashJobStatus};
+use flashjob_sim::stage::Stage;
+use jiff::Timestamp;
+use kube::Api;
+
+use super::trouble::{self, Trouble};
+use super::world::{Job, Kind, World};
+use super::{NEW, RETRIES};
+
+mod boards;
+mod leftovers;
+
+/// How long everything may stand still before something is wrong: longer than any wait in these worlds.
+const STANDSTILL: Duration = Duration::from_secs(90);
+/// How many devices a status lists.
+const LISTED: usize = 100;
+
+/// What is known of a run so far.
+pub struct Judge<'a> {
+    world: &'a World,
+    last: Vec<FlashJobStatus>,
+    looks: usize,
+    /// The most that was seen of each state.
+    moved: (Instant, Vec<Option<Counts>>, usize),
+    states: BTreeMap<String, usize>,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(world: &'a World) -> Self {
+        let last = vec![FlashJobStatus::default(); world.jobs.len()];
+        let moved = (Instant::now(), Vec::new(), 0);
+        Self { world, last, looks: 0, moved, states: BTreeMap::new() }
+    }
+
+    /// Looks at every job; whether all are finished.
+    pub async fn look(&mut self, stage: &Stage, flashed: usize) -> Result<bool> {
+        self.looks += 1;
+        for (number, job) in self.world.jobs.iter().enumerate() {
+            let status = jobs(stage, job).get(job.name).await?.status.unwrap_or_default();
+            let wrong = wrong(&status, job);
+            ensure!(
+                wrong.is_empty(),
+                "look {}: {}: {}\n{status:#?}",
+                self.looks,
+                job.name,
+                wrong.join("; ")
+            );
+            for device in &status.in_flight {
+                *self.states.entry(device.state.clone()).or_default() += 1;
+            }
+            self.last[number] = status;
+        }
+        let counts: Vec<Option<Counts>> = self.last.iter().map(|status| status.counts).collect();
+        if (&counts, flashed) != (&self.moved.1, self.moved.2) {
+            self.moved = (Instant::now(), counts, flashed);
+        }
+        ensure!(
+            self.moved.0.elapsed() < STANDSTILL,
+            "nothing has moved for {STANDSTILL:?}: {}",
+            self.words()
+        );
+        Ok(self.last.iter().all(|status| status.completion_time.is_some()))
+    }
+
+    /// What the jobs say of themselves.
+    pub fn words(&self) -> String {
+        let jobs = self.world.jobs.iter().zip(&self.last);
+        let words = jobs.map(|(job, status)| {
+            format!("{}: {}", job.name, status.message.clone().unwrap_or_default())
+        });
+        words.collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Holds everything against everything, then deletes the jobs and looks for what is left. What there is to tell.
+    pub async fn verdict(&self, stage: &mut Stage, trouble: &Trouble) -> Result<Vec<String>> {
+        let mut wrong = boards::all(stage, self.world);
+        let mut failed: BTreeMap<String, usize> = BTreeMap::new();
+        let mut unheard = 0;
+        for (job, status) in self.world.jobs.iter().zip(&self.last) {
+            unheard += account(stage, self.world, job, status, &mut wrong);
+            for failure in &status.failures {
+                *failed.entry(failure.reason.clone()).or_default() += 1;
+            }
+        }
+        wrong.extend(trouble.missed(stage)?);
+        wrong.extend(leftovers::after(stage, self.world).await?);
+        for log in stage.operator_logs() {
+            let text = std::fs::read_to_string(&log).context("a log of the operator")?;
+            wrong.extend(text.lines().filter(|line| line.contains("panicked")).map(str::to_owned));
+        }
+        wrong.sort();
+        let shown = wrong.iter().take(20).cloned().collect::<Vec<_>>().join("\n  ");
+        ensure!(wrong.is_empty(), "{} things are wrong:\n  {shown}", wrong.len());
+        let mut words = vec![format!("{} looks; states seen {}", self.looks, list(&self.states))];
+        if !failed.is_empty() {
+            words.push(format!("devices given up: {}", list(&failed)));
+        }
+        if unheard > 0 {
+            words.push(format!("{unheard} of them run the new version and could not be heard"));
+        }
+        let refused = trouble::refusals(stage)?;
+        if refused > 0 {
+            words.push(format!("{refused} Pods refused by the quota"));
+        }
+        Ok(words)
+    }
+}
+
+fn list(counts: &BTreeMap<String, usize>) -> String {
+    counts.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+}
+
+pub fn jobs(stage: &Stage, job: &Job) -> Api<FlashJob> {
+    Api::namespaced(stage.client.clone(), job.namespace)
+}
+
+/// What a status must not be like at any moment: a device that is not final and of which nobody says why.
+fn wrong(status: &FlashJobStatus, job: &Job) -> Vec<String> {
+    let mut wrong = Vec::new();
+    // Nobody has looked at the job yet.
+    let Some(phase) = status.phase else { return wrong };
+    if status.message.as_deref().is_none_or(str::is_empty) {
+        wrong.push(format!("{phase:?}, and no word why"));
+    }
+    if status.conditions.is_empty() || status.conditions.iter().any(|c| c.reason.is_empty()) {
+        wrong.push("a condition has no reason".to_owned());
+    }
+    for device in &status.in_flight {
+        if device.state.is_empty() || device.message.as_deref().is_none_or(str::is_empty) {
+            wrong.push(format!("{} waits, and nobody says for what", device.uuid));
+        }
+    }
+    for failure in &status.failures {
+        if failure.reason.is_empty() || failure.message.is_empty() {
+            wrong.push(format!("{} failed, and nobody says why", failure.uuid));
+        }
+    }
+    let Some(counts) = status.counts else { return wrong };
+    let at_work = counts.offline + counts.waiting + counts.blocked + counts.flashing;
+    let done = counts.succeeded + counts.failed + counts.skipped;
+    if at_work + done + counts.pending != counts.total || counts.total != number(job.boards.len()) {
+        wrong.push("the counts do not add up to the devices".to_owned());
+    }
+    let listed = number(status.in_flight.len());
+    if listed < at_work.min(number(LISTED)) || listed > at_work + counts.pending {
+        wrong.push(format!("{at_work} devices are at work, and {listed} are listed"));
+    }
+    if status.completion_time.is_some() && at_work + counts.pending > 0 {
+        wrong.push("finished, and devices are not".to_owned());
+    }
+    wrong
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Holds a finished job's account against the boards; how many it has given up that run the new version all the same.
+fn account(
+    stage: &Stage,
+    world: &World,
+    job: &Job,
+    status: &FlashJobStatus,
+    wrong: &mut Vec<String>,
+) -> usize {
+    let completed: HashSet<&str> = status.completed_uuids.iter().map(String::as_str).collect();
+    let failures: HashMap<&str, &str> =
+        status.failures.iter().map(|f| (f.uuid.as_str(), f.reason.as_str())).collect();
+    let counts = status.counts.unwrap_or_default();
+    let counted = (number(completed.len()), number(failures.len()));
+    if counted != (counts.succeeded + counts.skipped, counts.failed) {
+        wrong.push(format!("{}: {counts:?}, and it lists {counted:?}", job.name));
+    }
+    let mut unheard = 0;
+    for place in &job.boards {
+        let (board, kind) = (&stage.boards[*place], world.boards[*place]);
+        let device = stage.device_name(board);
+        let runs = board.version();
+        let failed = failures.get(device.as_str()).copied();
+        let done = completed.contains(device.as_str());
+        let what = match (done, failed, kind) {
+            (true, None, Kind::Silent) => "is silent, and is said to be done",
+            (true, None, _) if runs == NEW => continue,
+            (true, None, _) => "is said to be done",
+            (false, Some(_), Kind::Healthy) => "is healthy, and was given up",
+            // It took the image and was not seen again, as often as it was asked: then nobody can know.
+            (false, Some(_), Kind::Flapping) => {
+                unheard += usize::from(runs == NEW);
+                continue;
+            }
+            (false, Some(_), Kind::Silent) if runs != NEW => continue,
+            (false, Some(_), Kind::Silent) => "is said to have failed",
+            _ => "has no result, or two",
+        };
+        let failed = failed.unwrap_or_default();
+        wrong.push(format!(
+            "{}: board {place} {what}: it runs {runs} {failed}\n{:#?}",
+            job.name,
+            board.ledger()
+        ));
+    }
+    unheard
+}
+
+/// How often a board may be asked in all: by each job that has it, once and for each retry.
+fn most_attempts(world: &World, board: usize) -> usize {
+    world.jobs.iter().filter(|job| job.boards.contains(&board)).count() * (RETRIES + 1)
+}
+
+/// When the last healthy board started with the new version, by its own word.
+pub fn last_healthy(stage: &Stage, world: &World) -> Option<Timestamp> {
+    let first = |place: usize| {
+        let boots = stage.boards[place].ledger().boots;
+        boots.iter().find(|boot| boot.version == NEW).map(|boot| boot.at)
+    };
+    world.healthy().filter_map(first).max()
+}
