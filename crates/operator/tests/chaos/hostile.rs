@@ -115,7 +115,7 @@ async fn history(world: &World, tell: &dyn Fn(&str)) -> Result<History> {
     words.extend(trouble.words());
     let done = judge::last_healthy(&stage, world).context("no healthy board")?;
     let since = |from: Timestamp| done.duration_since(from).as_secs_f64();
-    words.push(report::occupation(&stage, began, done));
+    words.push(report::occupation(&stage, world, began, done));
     Ok(History {
         seconds: since(began),
         after_registry: trouble.registry_back.map(since),

@@ -1,11 +1,13 @@
 //! What a run came to, for people.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use flashjob_sim::stage::Stage;
 use jiff::Timestamp;
 
-use super::History;
+use super::world::World;
+use super::{ADDRESSES, History};
 
 /// How much longer than in a friendly world healthy boards may take.
 const MOST: f64 = 1.2;
@@ -45,21 +47,26 @@ impl fmt::Display for Report {
     }
 }
 
-/// How busy the addresses were from the creation of the jobs until the last healthy board was done.
-pub fn occupation(stage: &Stage, from: Timestamp, to: Timestamp) -> String {
-    let starts = stage.node.starts();
+/// Who had the addresses from the creation of the jobs until the last healthy board was done.
+pub fn occupation(stage: &Stage, world: &World, from: Timestamp, to: Timestamp) -> String {
     let span = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
-    let within = starts.iter().filter_map(|start| {
-        let ended = start.ended_at?.min(to);
-        (start.at < to).then(|| span(start.at, ended))
-    });
-    let within: Vec<f64> = within.collect();
-    let sum: f64 = within.iter().sum();
-    format!(
-        "until then {} flash Pods of {:.2} s on average, {:.2} of them at once; {} addresses were in use at most",
-        within.len(),
-        sum / within.len().max(1) as f64,
-        sum / span(from, to),
-        stage.balancer.peak(),
-    )
+    let all = span(from, to) * ADDRESSES as f64;
+    let mut shares: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+    let places: HashMap<String, usize> =
+        stage.boards.iter().enumerate().map(|(place, board)| (board.endpoint(), place)).collect();
+    for start in stage.node.starts().iter().filter(|start| start.at < to) {
+        let kind = places.get(&start.endpoint).map(|place| world.boards[*place]);
+        let share = shares.entry(format!("{kind:?}")).or_default();
+        share.0 += 1;
+        share.1 += span(start.at, start.ended_at.unwrap_or(to).min(to));
+    }
+    let mut words = format!("until then, of the time of {ADDRESSES} addresses:");
+    let mut rest = all;
+    for (kind, (count, seconds)) in shares {
+        rest -= seconds;
+        let (share, mean) = (100.0 * seconds / all, seconds / count as f64);
+        let kind = kind.trim_start_matches("Some(").trim_end_matches(')').to_lowercase();
+        words += &format!(" {share:.0} % {count} Pods of {kind} boards ({mean:.2} s each),");
+    }
+    words + &format!(" {:.0} % without a Pod", 100.0 * rest / all)
 }
