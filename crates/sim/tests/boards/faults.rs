@@ -63,6 +63,16 @@ async fn answers_500() -> Result<()> {
 }
 
 #[tokio::test]
+async fn gives_no_answer_and_begins_nothing() -> Result<()> {
+    let bench = Bench::new(Fault::NoAnswer).await?;
+    let address = bench.board.address().into();
+    assert!(post(address, "/update", "ip: 127.0.0.1").await.is_err());
+    let ledger = bench.board.ledger();
+    assert_eq!((ledger.posts, ledger.updates.len()), (1, 0));
+    bench.works().await
+}
+
+#[tokio::test]
 async fn loses_its_answer_and_updates_all_the_same() -> Result<()> {
     let bench = Bench::new(Fault::AnswerLost).await?;
     let address = bench.board.address().into();
