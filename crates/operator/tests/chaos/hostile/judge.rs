@@ -26,8 +26,9 @@ pub struct Judge<'a> {
     world: &'a World,
     last: Vec<FlashJobStatus>,
     looks: usize,
-    /// The most that was seen of each state.
+    /// When something last moved, and how it stood since.
     moved: (Instant, Vec<Option<Counts>>, usize),
+    /// How often which state was seen.
     states: BTreeMap<String, usize>,
 }
 

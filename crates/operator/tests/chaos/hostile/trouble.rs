@@ -10,8 +10,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::ALONE;
 use super::world::{Outage, World};
+use super::{ALONE, now};
 
 /// More Pods than anybody makes.
 const PLENTY: u32 = 1_000_000;
@@ -101,7 +101,7 @@ impl Trouble {
             }
             Next::End => {
                 stage.registry.start_again().await?;
-                self.registry_back = Some(Timestamp::now());
+                self.registry_back = Some(now());
                 tell("the registry is back");
             }
             Next::Kill => return self.kill(stage).await,
