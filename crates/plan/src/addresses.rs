@@ -10,6 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 /// How long a Service may wait for its address before no more Services are made.
 const STARVED_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
+/// How long a Service may wait before those who rest give back theirs. An address that is there comes sooner.
+const QUEUED_AFTER: SignedDuration = SignedDuration::from_secs(1);
+
 /// What the Services of all jobs wait for.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
@@ -67,7 +70,7 @@ impl Addresses {
     /// From when on whoever does not need an address now gives it back, given since when this job's own Services wait. A
     /// queue that moves is still a queue.
     pub fn queued_at(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
-        Some(self.longest(job, own)? + STARVED_AFTER)
+        Some(self.longest(job, own)? + QUEUED_AFTER)
     }
 
     fn longest(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
@@ -103,7 +106,7 @@ mod tests {
         let mut addresses = Addresses::default();
         addresses.wait("b", Some(at(1)), at(1));
         addresses.given_back(at(20));
-        assert_eq!(addresses.queued_at("a", None), Some(at(6)));
+        assert_eq!(addresses.queued_at("a", None), Some(at(2)));
         assert_eq!(
             (addresses.moved(), addresses.starved_at("a", None)),
             (Some(at(20)), Some(at(6)))

@@ -159,6 +159,6 @@ fn flasher() -> Result<PathBuf> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
-fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -9,6 +9,7 @@
 mod arena;
 mod edits;
 mod firmware;
+mod hostile;
 mod judge;
 mod parts;
 mod record;
@@ -40,6 +41,9 @@ struct Args {
     /// Play one schedule of `crashes`: where the operator dies, such as before:17,after:3
     #[arg(long, value_delimiter = ',')]
     at: Vec<String>,
+    /// How many boards the hostile world has
+    #[arg(long)]
+    boards: Option<usize>,
     /// How many control planes stand side by side
     #[arg(long, default_value_t = 4)]
     arenas: usize,
@@ -63,19 +67,34 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: &Args) -> Result<bool> {
-    let all = args.parts.is_empty();
-    let wanted = PARTS.into_iter().filter(|part| all || args.parts.iter().any(|p| p == part));
+    let wants = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
     let one = args.seed.is_some() || !args.at.is_empty();
-    let arenas = (0..if one { 1 } else { args.arenas }).map(|_| Arena::start());
-    let arenas = try_join_all(arenas).await?;
+    let good = match PARTS.into_iter().any(wants) {
+        true => play_parts(args, if one { 1 } else { args.arenas }, wants).await?,
+        false => true,
+    };
+    if wants("hostile") {
+        let boards = args.boards.unwrap_or(if args.full { 500 } else { 20 });
+        let tell = |what: &str| say(&format!("hostile: {what}"));
+        let report = hostile::run(args.seed.unwrap_or(1), boards, &tell).await;
+        say(&report
+            .with_context(|| format!("again: make chaos ARGS='hostile --boards {boards}'"))?
+            .to_string());
+    }
+    Ok(good)
+}
+
+/// Plays the parts that are made of many schedules.
+async fn play_parts(args: &Args, arenas: usize, wants: impl Fn(&str) -> bool) -> Result<bool> {
+    let mut arenas = try_join_all((0..arenas).map(|_| Arena::start())).await?;
     let mut tallies = Vec::new();
-    for part in wanted {
+    for part in PARTS.into_iter().filter(|part| wants(part)) {
         let schedules = match args.seed {
             _ if !args.at.is_empty() => vec![Schedule::Deaths(args.at.clone())],
             Some(seed) => vec![parts::one(part, seed)],
             None => parts::schedules(part, arenas.first().context("no arena")?, args.full).await?,
         };
-        tallies.push((part, play_all(part, &arenas, schedules).await));
+        tallies.push((part, play_all(part, &mut arenas, schedules).await));
     }
     say(&report(&tallies));
     Ok(tallies.iter().all(|(_, tally)| tally.failed.is_empty()))

@@ -12,6 +12,8 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::hostile::now;
+
 /// As many devices as a status shows.
 const SHOWN: usize = 100;
 
@@ -57,7 +59,7 @@ impl Record {
                     continue;
                 };
                 let key = (job.namespace().unwrap_or_default(), job.name_any());
-                lock(&heard).push(Said { at: Timestamp::now(), message: line(&job) });
+                lock(&heard).push(Said { at: now(), message: line(&job) });
                 let before = sender.borrow().get(&key).cloned();
                 let more = problems_of(&job, before.as_ref(), &kubelet.starts(), &endpoints);
                 lock(&found).extend(more);

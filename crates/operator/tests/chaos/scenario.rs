@@ -90,9 +90,8 @@ async fn live(
         world.rediscover(RESTARTS, FIRST).await
     };
     let weather = async {
-        match (weather, gate) {
-            (Some(weather), Some(gate)) => weather.pass_over(gate).await,
-            _ => {}
+        if let (Some(weather), Some(gate)) = (weather, gate) {
+            weather.pass_over(gate).await;
         }
         Ok(())
     };

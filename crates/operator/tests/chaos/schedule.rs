@@ -68,22 +68,22 @@ pub struct Tally {
 }
 
 /// Plays schedules on all arenas side by side, and says how far it is.
-pub async fn play_all(title: &str, arenas: &[Arena], schedules: Vec<Schedule>) -> Tally {
+pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule>) -> Tally {
     let began = Instant::now();
     let all = schedules.len();
     let queue = Mutex::new(VecDeque::from(schedules));
     let tally = Mutex::new(Tally::default());
     let queue = &queue;
     let tally_ref = &tally;
-    let workers = arenas.iter().map(|arena| async move {
-        // A world that went wrong leaves its jobs behind: the next one gets an arena of its own.
-        let mut fresh = None;
+    let workers = arenas.iter_mut().map(|arena| async move {
         loop {
             let Some(schedule) = lock(queue).pop_front() else { return };
-            let arena = fresh.as_ref().unwrap_or(arena);
             let played = schedule.play(arena).await;
-            if played.is_err() {
-                fresh = Arena::start().await.ok();
+            // A world that went wrong leaves its jobs behind: the next one gets another arena.
+            if played.is_err()
+                && let Ok(fresh) = Arena::start().await
+            {
+                *arena = fresh;
             }
             let mut tally = lock(tally_ref);
             tally.schedules += 1;
