@@ -1,8 +1,9 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_sim::{Cluster, Gate, Verdict, eventually};
+use flashjob_sim::{Cluster, Fate, Gate, Verdict, eventually};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{PostParams, WatchEvent, WatchParams};
@@ -81,28 +82,71 @@ async fn a_released_create_is_answered() -> Result<()> {
 
 #[tokio::test]
 async fn calls_and_answers_get_lost() -> Result<()> {
-    let called = Arc::new(AtomicBool::new(false));
-    let then = called.clone();
     let bench = Bench::new(move |number| match number {
         1 => Verdict::Drop,
         2 => Verdict::PassThenDrop,
-        3 => {
-            let then = then.clone();
-            Verdict::PassThen(Box::new(move || then.store(true, Ordering::SeqCst)))
-        }
+        3 => Verdict::PassThenHang,
         4 => Verdict::Answer(500, "{\"kind\":\"Status\",\"code\":500}".to_owned()),
-        _ => Verdict::Pass,
+        _ => Verdict::PassThenDelay(Duration::from_millis(10)),
     })
     .await?;
-    for name in ["dropped", "answer-lost", "then", "refused"] {
+    for name in ["dropped", "answer-lost"] {
         assert!(bench.create(name).await.is_err(), "{name} was answered");
     }
+    assert!(timeout(Duration::from_millis(500), bench.create("hangs")).await.is_err());
+    assert!(bench.create("refused").await.is_err());
     bench.create("passed").await?;
-    assert!(called.load(Ordering::SeqCst));
     let there = bench.around.list(&Default::default()).await?;
     let names: Vec<_> = there.items.iter().filter_map(|map| map.metadata.name.as_deref()).collect();
-    assert_eq!(names, ["answer-lost", "passed", "then"]);
+    assert_eq!(names, ["answer-lost", "hangs", "passed"]);
     assert_eq!(bench.gate.calls().len(), 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_of_the_past_is_the_first_one() -> Result<()> {
+    let bench = Bench::new(|_| Verdict::Pass).await?;
+    let past = Arc::new(AtomicBool::new(false));
+    let asked = past.clone();
+    bench.gate.judge_reads(move |_| match asked.load(Ordering::SeqCst) {
+        true => Verdict::Replay,
+        false => Verdict::Pass,
+    });
+    let list = async || Ok::<_, kube::Error>(bench.through.list(&Default::default()).await?.items);
+    bench.create("a").await?;
+    assert_eq!(list().await?.len(), 1);
+    bench.create("b").await?;
+    assert_eq!(list().await?.len(), 2);
+    past.store(true, Ordering::SeqCst);
+    assert_eq!(list().await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_leaves_an_event_out_and_is_told_that_the_past_is_gone() -> Result<()> {
+    let bench = Bench::new(|_| Verdict::Pass).await?;
+    let seen = AtomicUsize::new(0);
+    bench.gate.judge_events(move |event| {
+        assert_eq!((event.resource.as_str(), event.change.as_str()), ("configmaps", "ADDED"));
+        match seen.fetch_add(1, Ordering::SeqCst) {
+            0 => Fate::Delay(Duration::from_millis(10)),
+            1 => Fate::Lose,
+            2 => Fate::Pass,
+            _ => Fate::Gone,
+        }
+    });
+    let mut watch = bench.through.watch(&WatchParams::default(), "0").await?.boxed();
+    for name in ["a", "b", "c", "d"] {
+        bench.create(name).await?;
+    }
+    for wanted in ["a", "c"] {
+        let event = timeout(LIMIT, watch.try_next()).await??;
+        let Some(WatchEvent::Added(map)) = event else { anyhow::bail!("not {wanted}: {event:?}") };
+        assert_eq!(map.metadata.name.as_deref(), Some(wanted));
+    }
+    let gone = timeout(LIMIT, watch.try_next()).await??;
+    assert!(matches!(gone, Some(WatchEvent::Error(status)) if status.code == 410));
+    assert!(timeout(LIMIT, watch.try_next()).await??.is_none(), "and that is its end");
     Ok(())
 }
 
