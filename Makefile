@@ -62,7 +62,7 @@ chaos: ## Break everything around the operator, boards have the last word (ARGS=
 	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	$(if $(ARGS),,cargo test --locked --all-features $(OPERATOR) --test cluster -- \
 	  attempts:: crash:: deletion:: leftovers:: lease:: locks:: objects:: outages:: rollout::;) \
-	cargo build --release --locked --workspace --all-features; \
+	cargo build --release --locked --workspace --all-features --bins --test chaos; \
 	cargo test --release --locked --workspace --all-features --test chaos -- $(or $(ARGS),--full)
 
 # How many boards the demo has, how many times faster than in the field they live, and whether it stays up at the end.
