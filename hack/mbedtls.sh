@@ -9,6 +9,8 @@
 #   3. this project's cache, ${XDG_CACHE_HOME:-~/.cache}/flashjob/mbedtls, filled once from Debian's package (1 MB)
 #      without installing it: that needs no root. Its libraries are static, so it needs nothing else.
 set -euo pipefail
+# shellcheck source=hack/debs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/debs.sh"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/flashjob/mbedtls
 folder=$cache/dev
@@ -29,22 +31,10 @@ fi
 # It appears in the cache by one rename, once a program was linked with it, so being there is proof enough.
 ! has_it "$folder" || { echo "$folder"; exit; }
 
-for tool in apt-get dpkg-deb; do
-  type -P "$tool" >/dev/null || fail "No mbedTLS found, and without $tool it cannot be had from Debian: $instead."
-done
 mkdir -p "$cache"
 temp=$(mktemp -d "$cache/.get.XXXXXX")
 trap 'rm -rf "$temp"' EXIT
-log=$temp/log
-
-say 'getting libmbedtls-dev from Debian'
-get() { (cd "$temp" && apt-get download libmbedtls-dev) >>"$log" 2>&1; }
-# A machine that has never looked at the archive does not know where the package is; root can look.
-get || { ((EUID == 0)) && apt-get update >>"$log" 2>&1 && get; } || {
-  tail -n 5 "$log" >&2
-  fail "apt-get cannot download libmbedtls-dev (as root, apt-get update may help): $instead."
-}
-dpkg-deb -x "$temp"/libmbedtls-dev_*.deb "$temp/root"
+unpack "$temp" libmbedtls-dev
 mkdir -p "$temp/dev/lib"
 mv "$temp/root/usr/include" "$temp/dev/"
 # The links to shared libraries stay behind: what they lead to is in other packages.

@@ -8,6 +8,8 @@
 #   3. this project's cache, ${XDG_CACHE_HOME:-~/.cache}/flashjob/docker-registry, filled once from Debian's package
 #      (5 MB) without installing it: that needs no root.
 set -euo pipefail
+# shellcheck source=hack/debs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/debs.sh"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/flashjob/docker-registry
 program=$cache/docker-registry
@@ -29,22 +31,10 @@ fi
 # It appears in the cache by one rename, once it has run, so being there is proof enough.
 [[ ! -x $program ]] || { echo "$program"; exit; }
 
-for tool in apt-get dpkg-deb; do
-  type -P "$tool" >/dev/null || fail "No docker-registry found, and without $tool it cannot be had from Debian: $instead."
-done
 mkdir -p "$cache"
 temp=$(mktemp -d "$cache/.get.XXXXXX")
 trap 'rm -rf "$temp"' EXIT
-log=$temp/log
-
-say 'getting docker-registry from Debian'
-get() { (cd "$temp" && apt-get download docker-registry) >>"$log" 2>&1; }
-# A machine that has never looked at the archive does not know where the package is; root can look.
-get || { ((EUID == 0)) && apt-get update >>"$log" 2>&1 && get; } || {
-  tail -n 5 "$log" >&2
-  fail "apt-get cannot download docker-registry (as root, apt-get update may help): $instead."
-}
-dpkg-deb -x "$temp"/docker-registry_*.deb "$temp/root"
+unpack "$temp" docker-registry
 "$temp/root/usr/bin/docker-registry" --version >&2 || fail "Debian's docker-registry does not run here: $instead."
 mv -T "$temp/root/usr/bin/docker-registry" "$program"
 echo "$program"
