@@ -18,6 +18,8 @@ pub(crate) struct Assets {
     pub(crate) etcd: PathBuf,
     pub(crate) api_server: PathBuf,
     pub(crate) controller_manager: Option<PathBuf>,
+    pub(crate) scheduler: Option<PathBuf>,
+    pub(crate) kubelet: Option<PathBuf>,
 }
 
 impl Assets {
@@ -34,7 +36,13 @@ impl Assets {
         let Some(etcd) = find(&folders, "etcd") else {
             bail!("no etcd found: run `make assets`");
         };
-        Ok(Self { etcd, api_server, controller_manager: find(&folders, "kube-controller-manager") })
+        Ok(Self {
+            etcd,
+            api_server,
+            controller_manager: find(&folders, "kube-controller-manager"),
+            scheduler: find(&folders, "kube-scheduler"),
+            kubelet: find(&folders, "kubelet"),
+        })
     }
 }
 

@@ -228,6 +228,11 @@ impl Cluster {
         self.inner.scratch.path()
     }
 
+    /// The programs it was started from.
+    pub(crate) fn assets(&self) -> &Assets {
+        &self.inner.assets
+    }
+
     fn next(&self) -> usize {
         self.inner.names.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
+/// Where Pods find the API server: the first address of the Services' range.
+pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
+
 /// The certificates and keys, and the files the API server reads them from.
 #[derive(Debug)]
 pub(crate) struct Pki {
@@ -35,7 +38,7 @@ impl Pki {
         let ca = params.self_signed(&ca_key)?;
         let issuer = Issuer::new(params, ca_key);
 
-        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
+        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc", SERVICE_ADDRESS];
         let mut params = CertificateParams::new(names.map(str::to_owned))?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         let server_key = KeyPair::generate()?;

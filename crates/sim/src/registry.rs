@@ -9,6 +9,7 @@ mod push;
 pub mod sign;
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -29,12 +30,20 @@ const HTPASSWD: &str = "flasher:$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsyg
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a registry differs from an open one that speaks plain HTTP.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Options {
+    /// The address it listens on.
+    pub host: Ipv4Addr,
     /// Speak TLS, with a certificate of a CA nobody knows.
     pub tls: bool,
     /// Let in [`USER`] alone.
     pub login: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { host: Ipv4Addr::LOCALHOST, tls: false, login: false }
+    }
 }
 
 /// A running registry. It ends when this is dropped, or with the process.
@@ -76,7 +85,7 @@ impl Registry {
 
     /// The host and port that stand in front of an image's name.
     pub fn host(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("{}:{}", self.options.host, self.port)
     }
 
     fn url(&self) -> String {
@@ -120,13 +129,14 @@ impl Registry {
         let args = ["serve".to_owned(), config.display().to_string()];
         let log = folder.join("registry.log");
         let mut program = Running::start(&assets::registry()?, &args, log.clone())?;
+        let heard = format!("listening on {}:", self.options.host);
         // It says on which port it listens, so that nobody can take the port between our looking and its start.
         let port = eventually("the registry to listen", PATIENCE, async || {
             if program.has_ended() {
                 bail!("the registry has ended: {}", program.last_words());
             }
             let text = fs::read_to_string(&log).unwrap_or_default();
-            let said = text.split_once("listening on 127.0.0.1:").map(|(_, rest)| rest);
+            let said = text.split_once(&heard).map(|(_, rest)| rest);
             let digits = said.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
             Ok(digits.and_then(|digits: String| digits.parse::<u16>().ok()))
         });
@@ -141,7 +151,7 @@ impl Registry {
             "version: 0.1\nlog: {{level: info, accesslog: {{disabled: false}}}}\n\
              storage: {{filesystem: {{rootdirectory: {folder}/storage}}}}\n"
         );
-        config += &format!("http:\n  addr: 127.0.0.1:{port}\n");
+        config += &format!("http:\n  addr: {}:{port}\n", self.options.host);
         if self.options.tls {
             config += &format!(
                 "  tls: {{certificate: {folder}/apiserver.crt, key: {folder}/apiserver.key}}\n"

@@ -26,11 +26,9 @@ use crate::akri::{Agent, Akri};
 use crate::kubelet::{Kubelet, Program};
 use crate::load_balancer::{LoadBalancer, Pool};
 use crate::process::{Running, Scratch};
-use crate::registry::image::{Image, Words};
 use crate::registry::sign::Signer;
 use crate::{
-    Attestation, Board, BoardOptions, Cluster, Firmware, KeyKind, Registry, ServerCert, Usage,
-    eventually,
+    Attestation, Board, BoardOptions, Cluster, KeyKind, Registry, ServerCert, Usage, eventually,
 };
 
 /// What users apply.
@@ -242,16 +240,8 @@ impl Stage {
 
     /// Pushes signed firmware for every kind of board there is; the image's name.
     pub async fn push_firmware(&self, version: &str) -> Result<String> {
-        let mut images = Vec::new();
-        for device in &self.options.devices {
-            let firmware = Firmware::new(version).device(device);
-            images.push((format!("custom/{device}"), Image::of_firmware(&firmware.build())?));
-        }
-        let listed: Vec<(&str, &Image)> = images.iter().map(|(p, i)| (p.as_str(), i)).collect();
-        let digests = self.registry.push_index("thermo", version, Words::Oci, &listed).await?;
-        let index = digests.first().context("an index has a digest")?;
-        self.registry.sign("thermo", index, &self.signer).await?;
-        Ok(format!("{}/thermo:{version}", self.registry.host()))
+        let devices: Vec<&str> = self.options.devices.iter().map(String::as_str).collect();
+        self.registry.push_firmware("thermo", version, &devices, &self.signer).await
     }
 
     /// Creates a FlashJob for every board, with this in its spec besides.

@@ -6,7 +6,9 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 use super::image::{Image, Layer, Words, digest};
+use super::sign::Signer;
 use super::{PASSWORD, Registry, USER};
+use crate::esp_image::Firmware;
 
 impl Registry {
     fn request(&self, method: Method, url: &str) -> RequestBuilder {
@@ -28,6 +30,26 @@ impl Registry {
         let url = format!("{place}&digest={}", digest(bytes));
         let answer = self.request(Method::PUT, &url).body(bytes.to_vec()).send().await?;
         expect_created(answer).await
+    }
+
+    /// Pushes signed firmware for every one of these kinds of boards; the image's name.
+    pub async fn push_firmware(
+        &self,
+        repository: &str,
+        version: &str,
+        devices: &[&str],
+        signer: &Signer,
+    ) -> Result<String> {
+        let mut images = Vec::new();
+        for device in devices {
+            let firmware = Firmware::new(version).device(device);
+            images.push((format!("custom/{device}"), Image::of_firmware(&firmware.build())?));
+        }
+        let listed: Vec<(&str, &Image)> = images.iter().map(|(p, i)| (p.as_str(), i)).collect();
+        let digests = self.push_index(repository, version, Words::Oci, &listed).await?;
+        let index = digests.first().context("an index has a digest")?;
+        self.sign(repository, index, signer).await?;
+        Ok(format!("{}/{repository}:{version}", self.host()))
     }
 
     /// Pushes a manifest or index under a tag or digest. Returns its digest.

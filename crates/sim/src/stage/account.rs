@@ -7,6 +7,7 @@ use flashjob_api::FlashJobStatus;
 use super::{CONFIGURATION, NAMESPACE, Stage};
 use crate::akri::instance_name;
 use crate::board::{self, Board};
+use crate::kubelet::Started;
 
 /// What a FlashJob says of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,16 +51,26 @@ pub struct Account {
 impl Account {
     /// Holds a finished job against the boards it was to bring to `version`.
     pub fn take(stage: &Stage, status: &FlashJobStatus, version: &str) -> Self {
+        Self::of(&stage.boards, &stage.node.starts(), NAMESPACE, status, version)
+    }
+
+    /// The same for boards of another namespace. Where no start of a flash Pod is known, none is counted.
+    pub fn of(
+        boards: &[Board],
+        starts: &[Started],
+        namespace: &str,
+        status: &FlashJobStatus,
+        version: &str,
+    ) -> Self {
         let completed: HashSet<&str> = status.completed_uuids.iter().map(String::as_str).collect();
         let failed: HashMap<&str, &str> =
             status.failures.iter().map(|f| (f.uuid.as_str(), f.reason.as_str())).collect();
-        let starts = stage.node.starts();
         let mut entries = Vec::new();
-        for board in &stage.boards {
+        for board in boards {
             // By the name Akri gives it: right after a restart its Instance may not be there.
             let endpoint = board.endpoint();
             let name = instance_name(CONFIGURATION, &endpoint, None);
-            let device = format!("{NAMESPACE}/{name}");
+            let device = format!("{namespace}/{name}");
             let outcome = match failed.get(device.as_str()) {
                 Some(reason) => Outcome::Failed((*reason).to_owned()),
                 None if completed.contains(device.as_str()) => Outcome::Succeeded,
