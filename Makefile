@@ -91,6 +91,10 @@ bench-boards: ## Measure 500 simulated boards through operator and flasher (ARGS
 	cargo build --release --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
 	$(PROGRAMS)/release/flashjob-sim scale $(ARGS)
 
+.PHONY: e2e
+e2e: ## Flash simulated boards through real Pods on a real node, as root on Debian (or on the cluster of E2E_KUBECONFIG)
+	@hack/e2e.sh
+
 .PHONY: lint
 lint: ## Check format, lints, docs, dependencies, scripts and generated files
 	@cargo fmt --all --check
