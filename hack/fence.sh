@@ -38,8 +38,6 @@ fi
 (($# > 0)) || { echo 'Usage: hack/fence.sh COMMAND...' >&2; exit 1; }
 ((EUID == 0)) || { echo 'hack/fence.sh needs root: namespaces, mounts and cgroups are made.' >&2; exit 1; }
 
-scratch=$(mktemp -d /tmp/flashjob-fence-XXXXXX)
-cgroup=/${scratch##*/}
 roots=()
 if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then
   roots=(/sys/fs/cgroup)
@@ -47,22 +45,37 @@ else
   for root in /sys/fs/cgroup/*/; do [[ ! -e $root/cgroup.procs ]] || roots+=("${root%/}"); done
 fi
 
+# remove SCRATCH takes away what is left of a fence when its processes are gone: the cgroups of that name, and the folder.
+remove() {
+  local cgroup=/${1##*/} root left
+  # The last processes may be ending right now.
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    left=
+    for root in "${roots[@]}"; do
+      [[ ! -d $root$cgroup ]] || find "$root$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || left=yes
+    done
+    [[ -n $left ]] || ! rm -rf "$1" 2>/dev/null || return 0
+    sleep 0.5
+  done
+  echo "fence: something of ${1##*/} is left, see /sys/fs/cgroup and $1" >&2
+}
+
+# One that was killed outright could not tidy up; nobody holds its lock any more.
+for old in /tmp/flashjob-fence-*/; do
+  [[ ! -e ${old}lock ]] || { flock -n 9 && remove "${old%/}"; } 9<"${old}lock" || true
+done
+
+scratch=$(mktemp -d /tmp/flashjob-fence-XXXXXX)
+cgroup=/${scratch##*/}
+exec 9>"$scratch/lock"
+flock 9
+
 pid=
 # shellcheck disable=SC2317  # the trap calls it
 tidy() {
   trap '' INT TERM HUP
   [[ -z $pid ]] || { kill -KILL "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true; }
-  local root
-  # The last processes may be ending right now.
-  for _ in 1 2 3 4 5 6 7 8 9 10; do
-    for root in "${roots[@]}"; do
-      [[ ! -d $root$cgroup ]] || find "$root$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || true
-    done
-    rm -rf "$scratch" 2>/dev/null || true
-    compgen -G "/sys/fs/cgroup/*$cgroup" >/dev/null || [[ -d /sys/fs/cgroup$cgroup || -d $scratch ]] || return 0
-    sleep 0.5
-  done
-  echo "fence: something of $cgroup is left, see /sys/fs/cgroup and $scratch" >&2
+  remove "$scratch"
 }
 trap tidy EXIT
 trap 'exit 130' INT

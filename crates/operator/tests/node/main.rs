@@ -75,7 +75,7 @@ async fn flashjobs_on_a_real_cluster() -> Result<()> {
     );
     if settings.keep {
         println!("    kept up until Ctrl-C: KUBECONFIG={}", site.kubeconfig.display());
-        println!("    behind the fence: nsenter -a -t $(pgrep -f 'fence.sh --inside' | head -n 1)");
+        println!("    behind the fence: nsenter -a -t $(pgrep -f '^bash .*fence.sh --inside')");
         tokio::signal::ctrl_c().await?;
     }
     ensure!(failed.is_empty(), "failed: {failed:#?}");
