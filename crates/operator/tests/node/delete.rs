@@ -20,11 +20,11 @@ pub async fn everything(site: &Site) -> Result<()> {
     site.flashed("0.7.0", 1).await?;
 
     tell("make undeploy");
-    site.make("undeploy")?;
+    site.kubectl.make("undeploy", &[])?;
     site.field.withdraw_akri().await?;
-    site.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"])?;
+    site.kubectl.run(&["delete", "namespace", NAMESPACE, "--wait=false"])?;
     if site.akri_is_ours {
-        site.kubectl(&["delete", "crd", "instances.akri.sh", "--wait=false"])?;
+        site.kubectl.run(&["delete", "crd", "instances.akri.sh", "--wait=false"])?;
     }
     let mut left = Vec::new();
     let gone = eventually("the cluster to be as it was", PATIENCE, async || {

@@ -26,7 +26,7 @@ pub async fn operator_deleted(site: &Site) -> Result<()> {
         let old = old.context("no operator")?.name_any();
         let before: HashSet<String> = before.iter().map(ResourceExt::name_any).collect();
         tell(&format!("kubectl delete pod {how}"));
-        site.kubectl(&["delete", "pod", &old, "-n", SYSTEM, how, "--wait=false"])?;
+        site.kubectl.run(&["delete", "pod", &old, "-n", SYSTEM, how, "--wait=false"])?;
         eventually("another operator to say something", PATIENCE, async || {
             let others = site.operators().await?.into_iter().map(|pod| pod.name_any());
             let others: Vec<String> = others.filter(|name| !before.contains(name)).collect();

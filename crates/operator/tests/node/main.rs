@@ -7,6 +7,7 @@
 
 mod delete;
 mod interruptions;
+mod kubectl;
 mod objects;
 mod operator_log;
 mod permit;

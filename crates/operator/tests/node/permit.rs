@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use flashjob_sim::eventually;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::site::{OPERATOR, SYSTEM, Site};
 use crate::tell;
@@ -30,19 +31,14 @@ pub async fn withdrawn(site: &Site) -> Result<()> {
     let late = site.pods().create(&PostParams::default(), &as_sent(&pod)).await?;
     let name = late.name_any();
     eventually("it to wait for its permit", PATIENCE, async || {
-        let status = container(site, &name).await?;
-        let waiting = status.and_then(|status| status.state?.waiting?.reason);
+        let waiting = reason_to_wait(site, &name).await?;
         Ok((waiting.as_deref() == Some("CreateContainerConfigError")).then_some(()))
     })
     .await?;
-    let end = tokio::time::Instant::now() + WATCHED;
-    while tokio::time::Instant::now() < end {
-        let status = container(site, &name).await?.context("it has no status any more")?;
-        let state = status.state.unwrap_or_default();
-        if state.running.is_some() || state.terminated.is_some() || status.restart_count > 0 {
-            bail!("it has run: {state:#?}");
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let end = Instant::now() + WATCHED;
+    while Instant::now() < end {
+        reason_to_wait(site, &name).await?;
+        sleep(Duration::from_millis(200)).await;
     }
 
     tell("the operator comes back");
@@ -68,14 +64,21 @@ fn as_sent(pod: &Pod) -> Pod {
     pod
 }
 
-async fn container(site: &Site, pod: &str) -> Result<Option<ContainerStatus>> {
+/// Why a Pod's container has not started. It is an error that it has.
+async fn reason_to_wait(site: &Site, pod: &str) -> Result<Option<String>> {
     let pod = site.pods().get(pod).await?;
-    Ok(pod.status.and_then(|status| status.container_statuses?.into_iter().next()))
+    let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+    let Some(status) = statuses.into_iter().next() else { return Ok(None) };
+    let state = status.state.unwrap_or_default();
+    if state.running.is_some() || state.terminated.is_some() || status.restart_count > 0 {
+        bail!("it has run: {state:#?}");
+    }
+    Ok(state.waiting.and_then(|waiting| waiting.reason))
 }
 
 async fn scale(site: &Site, replicas: usize) -> Result<()> {
     let wanted = format!("--replicas={replicas}");
-    site.kubectl(&["scale", "deployment", OPERATOR, "-n", SYSTEM, &wanted])?;
+    site.kubectl.run(&["scale", "deployment", OPERATOR, "-n", SYSTEM, &wanted])?;
     eventually("the operator to be scaled", PATIENCE, async || {
         Ok((site.operators().await?.len() == replicas).then_some(()))
     })

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::Phase;
@@ -16,6 +15,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 
+use crate::kubectl::Kubectl;
 use crate::operator_log::OperatorLog;
 use crate::settings::{Place, Settings};
 use crate::{objects, tell};
@@ -34,6 +34,7 @@ const SPEED: f64 = 5.0;
 pub struct Site {
     pub client: Client,
     pub kubeconfig: PathBuf,
+    pub kubectl: Kubectl,
     pub field: Field,
     /// What the cluster had before anything of ours came.
     pub before: BTreeSet<String>,
@@ -60,27 +61,35 @@ impl Site {
                 (Some(node), kubeconfig, node::HOST)
             }
         };
+        // Behind the fence nothing may be written to a home folder.
+        let cache = node.as_ref().map(|_| kubeconfig.with_extension("cache"));
+        let kubectl = Kubectl::new(&kubeconfig, cache);
         let config = Kubeconfig::read_from(&kubeconfig)?;
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
         let before = objects::all(&client).await?;
-        for taken in [format!("Namespace. /{NAMESPACE}"), format!("Namespace. /{SYSTEM}")] {
+        let crd = |name: &str| format!("CustomResourceDefinition.apiextensions.k8s.io /{name}");
+        let ours = [
+            format!("Namespace. /{NAMESPACE}"),
+            format!("Namespace. /{SYSTEM}"),
+            crd("flashjobs.application.flashjob.nbfc.io"),
+        ];
+        for taken in ours {
             ensure!(!before.contains(&taken), "{taken} is there already: nothing was touched");
         }
 
         tell("make deploy");
-        let crd = "CustomResourceDefinition.apiextensions.k8s.io /instances.akri.sh";
-        let akri_is_ours = !before.contains(crd);
+        let akri_is_ours = !before.contains(&crd("instances.akri.sh"));
         let images =
             [format!("IMG={}", settings.image), format!("FLASHER_IMG={}", settings.flasher_image)];
-        make(&kubeconfig, "deploy", &images)?;
+        kubectl.make("deploy", &images)?;
         if akri_is_ours {
-            kubectl(&kubeconfig, &["apply", "--validate=false", "-f", "-"], INSTANCE_CRD)?;
+            kubectl.feed(&["apply", "--validate=false", "-f", "-"], INSTANCE_CRD)?;
         }
-        kubectl(&kubeconfig, &["create", "namespace", NAMESPACE], "")?;
+        kubectl.run(&["create", "namespace", NAMESPACE])?;
         let rollout = ["rollout", "status", "deployment", OPERATOR, "-n", SYSTEM, "--timeout=180s"];
-        kubectl(&kubeconfig, &rollout, "").with_context(|| {
-            let pods = kubectl(&kubeconfig, &["describe", "pods", "-n", SYSTEM], "");
+        kubectl.run(&rollout).with_context(|| {
+            let pods = kubectl.run(&["describe", "pods", "-n", SYSTEM]);
             format!("the operator does not start: {}", pods.unwrap_or_default())
         })?;
         let log = OperatorLog::follow(client.clone());
@@ -94,17 +103,7 @@ impl Site {
         let options =
             field::Options { namespace: NAMESPACE.to_owned(), host, boards, speed: SPEED };
         let field = Field::start(client.clone(), options).await?;
-        Ok(Self { client, kubeconfig, field, before, akri_is_ours, log, node })
-    }
-
-    /// Runs kubectl, and gives back what it printed.
-    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
-        kubectl(&self.kubeconfig, args, "")
-    }
-
-    /// Runs a target of the Makefile.
-    pub fn make(&self, target: &str) -> Result<()> {
-        make(&self.kubeconfig, target, &[])
+        Ok(Self { client, kubeconfig, kubectl, field, before, akri_is_ours, log, node })
     }
 
     pub fn pods(&self) -> Api<Pod> {
@@ -131,7 +130,7 @@ impl Site {
         ensure!(status.phase == Some(Phase::Completed), "{status:#?}");
         self.field.agrees(&status, version)?;
         let uid = self.field.jobs().get(job).await?.uid();
-        self.kubectl(&["delete", "flashjob", job, "-n", NAMESPACE, "--timeout=60s"])?;
+        self.kubectl.run(&["delete", "flashjob", job, "-n", NAMESPACE, "--timeout=60s"])?;
         eventually("a deleted job to be gone with all it has made", crate::PATIENCE, async || {
             Ok(self.owned_by(uid.as_deref()).await?.is_empty().then_some(()))
         })
@@ -168,7 +167,8 @@ impl Site {
 
     /// What a person would look at first.
     pub async fn last_words(&self) -> String {
-        let look = |args: &[&str]| self.kubectl(args).unwrap_or_else(|error| format!("{error:#}"));
+        let look =
+            |args: &[&str]| self.kubectl.run(args).unwrap_or_else(|error| format!("{error:#}"));
         let lines = self.log.lines();
         let lines = lines[lines.len().saturating_sub(60)..].join("\n");
         let pods = look(&["get", "pods,services", "-A", "-o", "wide"]);
@@ -182,38 +182,4 @@ impl Site {
 fn archives(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = std::fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
     Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().map(|file| file.path()).collect())
-}
-
-fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
-    let mut command = Command::new("kubectl");
-    command.arg("--kubeconfig").arg(kubeconfig).args(args);
-    run(command, input)
-}
-
-/// A server older than 1.23 refuses fields of the CRD that it does not know; the Makefile says what helps.
-fn make(kubeconfig: &Path, target: &str, variables: &[String]) -> Result<()> {
-    let with = format!("kubectl --kubeconfig={}", kubeconfig.display());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut command = Command::new("make");
-    command.current_dir(root).env_remove("MAKEFLAGS").arg(target).args(variables);
-    command.arg(format!("KUBECTL={with}"));
-    let version = kubectl(kubeconfig, &["version", "-o", "json"], "")?;
-    let version: serde_json::Value = serde_json::from_str(&version)?;
-    let minor = version["serverVersion"]["minor"].as_str().unwrap_or_default();
-    if minor.trim_end_matches('+').parse::<u32>().is_ok_and(|minor| minor < 23) {
-        command.arg(format!("APPLY={with} apply --validate=false"));
-    }
-    run(command, "").map(drop)
-}
-
-fn run(mut command: Command, input: &str) -> Result<String> {
-    use std::io::Write;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-    child.stdin.take().context("no input")?.write_all(input.as_bytes())?;
-    let output = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {said}\n{error}");
-    Ok(said)
 }
