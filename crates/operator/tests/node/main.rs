@@ -63,9 +63,12 @@ async fn flashjobs_on_a_real_cluster() -> Result<()> {
         println!("{}  {name}", seconds());
         let done = scenario(&site).await;
         // Whatever the scenario was about.
-        let done = done.and(site.operator_is_well());
-        if let Err(error) = done {
-            println!("    FAILED: {error:#}\n{}", site.last_words().await);
+        let alarms = site.operator_is_well();
+        for error in [&done, &alarms].into_iter().filter_map(|result| result.as_ref().err()) {
+            println!("    FAILED: {error:#}");
+        }
+        if done.is_err() || alarms.is_err() {
+            println!("{}", site.last_words().await);
             failed.push(name);
         }
     }
