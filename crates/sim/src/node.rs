@@ -18,7 +18,6 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 
-use self::machine::Machine;
 use self::runtime::Runtime;
 use crate::cluster::{Cluster, Options as ClusterOptions};
 use crate::forward::{Forwarder, To};
@@ -41,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub struct Options {
     /// The folder that `hack/node.sh` prints.
     pub programs: PathBuf,
-    /// Archives of the images that Pods run, and of [`PAUSE`](runtime::PAUSE).
+    /// Archives of the images that Pods run, and of `localhost/pause:e2e`, which holds their namespaces.
     pub images: Vec<PathBuf>,
     /// The cgroup that `hack/fence.sh` has made.
     pub cgroup: String,
@@ -65,7 +64,7 @@ pub struct Node {
 impl Node {
     /// Starts a control plane and its node, and waits until the node is ready. `tell` hears what is done next.
     pub async fn start(options: Options, tell: &dyn Fn(&str)) -> Result<Self> {
-        let machine = Machine::claim()?;
+        machine::claim()?;
         let scratch = Scratch::new("flashjob-node-")?;
         tell("etcd and kube-apiserver");
         // Its own name for itself leads nowhere here, and it asks the kubelet for logs.
@@ -79,7 +78,7 @@ impl Node {
         controllers.push(scheduler(&cluster, scratch.path())?);
 
         tell("containerd, with the images");
-        machine.give(SERVICE_ADDRESS.parse()?)?;
+        machine::give(SERVICE_ADDRESS.parse()?)?;
         let runtime = Runtime::start(&options, scratch.path()).await?;
 
         tell("load balancer");
@@ -89,7 +88,7 @@ impl Node {
         let mut pool = Vec::new();
         for number in 1..=options.addresses {
             let address = Ipv4Addr::new(10, 88, 1, number);
-            machine.give(address)?;
+            machine::give(address)?;
             let services = To::Services(cluster.client("load-balancer")?);
             forwarders.push(Forwarder::start((address, FLASH_PORT).into(), services).await?);
             pool.push(address.to_string());

@@ -14,7 +14,7 @@ use crate::process::Running;
 use crate::wait::eventually;
 
 /// The image that holds a Pod's namespaces.
-pub const PAUSE: &str = "localhost/pause:e2e";
+const PAUSE: &str = "localhost/pause:e2e";
 /// Below /run, which is empty behind the fence: the path of a socket must be short.
 pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
 
