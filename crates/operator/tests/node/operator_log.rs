@@ -64,7 +64,9 @@ async fn follow(client: Client, lines: Arc<Mutex<Vec<String>>>) {
         for pod in found.unwrap_or_default() {
             let name = pod.name_any();
             let Some(status) = container(&pod) else { continue };
-            for state in [&status.state, &status.last_state] {
+            // Of a Pod that is being deleted a kubelet may know no end any more, and then it makes one up.
+            let ends = [&status.state, &status.last_state];
+            for state in ends.into_iter().filter(|_| pod.metadata.deletion_timestamp.is_none()) {
                 let ended = state.as_ref().and_then(|state| state.terminated.as_ref());
                 let Some(ended) = ended.filter(|end| !ORDERLY.contains(&end.exit_code)) else {
                     continue;
