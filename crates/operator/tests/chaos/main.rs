@@ -44,9 +44,9 @@ struct Args {
     /// How many boards the hostile world has
     #[arg(long)]
     boards: Option<usize>,
-    /// How many control planes stand side by side
-    #[arg(long, default_value_t = 4)]
-    arenas: usize,
+    /// How many control planes stand side by side: 4, or 8 for the whole of it
+    #[arg(long)]
+    arenas: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -69,8 +69,10 @@ fn main() -> ExitCode {
 async fn run(args: &Args) -> Result<bool> {
     let wants = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
     let one = args.seed.is_some() || !args.at.is_empty();
+    // Schedules mostly wait, so there are more than cores.
+    let arenas = args.arenas.unwrap_or(if args.full { 8 } else { 4 });
     let good = match PARTS.into_iter().any(wants) {
-        true => play_parts(args, if one { 1 } else { args.arenas }, wants).await?,
+        true => play_parts(args, if one { 1 } else { arenas }, wants).await?,
         false => true,
     };
     if wants("hostile") {
