@@ -37,7 +37,7 @@ DELETE = $(KUBECTL) delete --ignore-not-found=$(ignore-not-found)
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## "; print "Usage: make [target] [VARIABLE=value]" } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables\n'
 	@printf '  %-16s %s\n' IMG '$(IMG)' FLASHER_IMG '$(FLASHER_IMG)' CONTAINER_TOOL '$(CONTAINER_TOOL)' KUBECTL '$(KUBECTL)' TIMEOUT '$(TIMEOUT)'
 
