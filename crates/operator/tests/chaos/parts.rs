@@ -13,8 +13,8 @@ pub const PARTS: [&str; 4] = ["crashes", "stale", "edits", "firmware"];
 /// The first seed; the others follow it.
 const SEED: u64 = 1;
 /// How many seeds a part has in the full form, and in the short one.
-const PAIRS: u64 = 250;
-const STORMS: (u64, u64) = (650, 16);
+const PAIRS: u64 = 400;
+const STORMS: (u64, u64) = (480, 16);
 const EDITS: (u64, u64) = (200, 8);
 const BAD_FIRMWARE: (u64, u64) = (200, 8);
 

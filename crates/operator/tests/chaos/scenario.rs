@@ -111,6 +111,10 @@ async fn live(
         timeout(PATIENCE, finished(world)).await.context("the jobs do not come to their end")
     };
     tokio::try_join!(restart, weather, rollout)?;
+    // What a dead operator sent may still be on its way, and has to be cleaned up too.
+    if let Some(gate) = gate {
+        gate.settled().await;
+    }
     world.cleaned_up().await?;
     agree(world)?;
     world.delete_jobs().await
