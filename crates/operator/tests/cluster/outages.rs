@@ -1,5 +1,6 @@
-//! An API server that does not answer for a while, and one that answers slowly.
+//! An API server that does not answer for a while, one that answers slowly, and one that forgets.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -72,5 +73,33 @@ async fn an_api_server_that_takes_a_second_for_every_answer_is_slow_and_nothing_
     assert_eq!((done.done.as_deref(), done.failures.len()), (Some("4/4"), 0));
     site.cleaned_up().await?;
     assert_eq!(site.flashed(), addresses(4), "{}", operator.log());
+    Ok(())
+}
+
+/// The server has forgotten where the watch was, and says so to the watch itself. Only a list helps.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_whose_past_is_forgotten_lists_anew() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
+    let boards = site.two_boards().await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    operator.says("the first list is complete kind=\"flashjobs\"").await?;
+    let listed = AtomicBool::new(false);
+    let gone = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,
+    });
+    gate.judge_reads(move |call| {
+        let jobs = call.resource() == "flashjobs";
+        listed.fetch_or(jobs && call.is_list(), Ordering::AcqRel);
+        match jobs && call.is_watch() && !listed.load(Ordering::Acquire) {
+            true => Verdict::Answer(410, gone.to_string()),
+            false => Verdict::Pass,
+        }
+    });
+    gate.cut();
+    operator.says("the watch failed").await?;
+    gate.mend();
+    site.flash("flashjob", &boards).await?;
+    site.phase("flashjob", Phase::Completed).await?;
     Ok(())
 }
