@@ -90,7 +90,7 @@ pub struct Options {
     pub identity: String,
 
     /// How long a watch is trusted to have left nothing out
-    #[arg(long, default_value_t = 300, hide = true, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 300, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub list_anew_seconds: u64,
 
     /// Dies at this write: before:N or after:N

@@ -100,7 +100,7 @@ fn some_boards(luck: &mut Luck) -> Vec<usize> {
     all
 }
 
-/// The job is deleted and made again under its name, now or when it is gone.
+/// The job is deleted and made again under its name once it is gone.
 async fn again(world: &World, luck: &mut Luck, n: usize) -> Result<()> {
     let jobs = world.jobs(Home::North);
     jobs.delete("job", &DeleteParams::background()).await?;

@@ -31,6 +31,7 @@ use schedule::{Played, Schedule, Tally, play_all, say};
 #[derive(Parser)]
 struct Args {
     /// Which parts to play: crashes, stale, edits, firmware, hostile; all when none is named
+    #[arg(value_parser = ["crashes", "stale", "edits", "firmware", "hostile"])]
     parts: Vec<String>,
     /// The whole of it, not the short form
     #[arg(long)]
@@ -78,9 +79,12 @@ async fn run(args: &Args) -> Result<bool> {
     if wants("hostile") {
         let boards = args.boards.unwrap_or(if args.full { 500 } else { 20 });
         let tell = |what: &str| say(&format!("hostile: {what}"));
-        let report = hostile::run(args.seed.unwrap_or(1), boards, &tell).await;
+        let seed = args.seed.unwrap_or(1);
+        let report = hostile::run(seed, boards, &tell).await;
         say(&report
-            .with_context(|| format!("again: make chaos ARGS='hostile --boards {boards}'"))?
+            .with_context(|| {
+                format!("again: make chaos ARGS='hostile --boards {boards} --seed {seed}'")
+            })?
             .to_string());
     }
     Ok(good)

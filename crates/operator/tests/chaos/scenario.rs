@@ -55,10 +55,12 @@ pub async fn play(arena: &Arena, deaths: &[String], weather: Option<u64>) -> Res
     };
     let mut lives = Vec::new();
     let outcome = live(arena, &world, deaths, gate.as_ref(), weather.as_ref(), &mut lives).await;
+    let died = outcome.as_ref().map_or(0, |died| *died);
+    let outcome = outcome.map(drop);
     let Verdict { sessions, statuses } = judge::verdict(&world, outcome, &lives, 1 + RETRIES)?;
     Ok(Played {
         writes: gate.as_ref().map_or(0, |gate| gate.calls().len()),
-        deaths: lives.len() - 1,
+        deaths: died,
         faults: weather.map_or(0, |weather| weather.faults()),
         statuses,
         sessions,
@@ -66,6 +68,7 @@ pub async fn play(arena: &Arena, deaths: &[String], weather: Option<u64>) -> Res
     })
 }
 
+/// Says how many of the deaths came to pass.
 async fn live(
     arena: &Arena,
     world: &World,
@@ -73,7 +76,7 @@ async fn live(
     gate: Option<&Gate>,
     weather: Option<&Weather>,
     lives: &mut Vec<Life>,
-) -> Result<()> {
+) -> Result<usize> {
     let rollout = json!({ "batchSize": 2 });
     let retry = json!({ "limit": RETRIES, "backoffSeconds": 1 });
     for (home, name, version, boards) in [
@@ -95,13 +98,14 @@ async fn live(
         }
         Ok(())
     };
+    let mut died = 0;
     let rollout = async {
         for death in deaths {
             let flags = ["--leader-elect=false".to_owned(), format!("--crash-at={death}")];
             lives.push(arena.operator(&flags, gate)?);
             let Some(life) = lives.last_mut() else { continue };
             tokio::select! {
-                () = life.died() => {}
+                () = life.died() => died += 1,
                 // A run may take a write less than the one that was counted.
                 done = timeout(PATIENCE, finished(world)) => done.context("neither a death nor an end")?,
             }
@@ -117,7 +121,8 @@ async fn live(
     }
     world.cleaned_up().await?;
     agree(world)?;
-    world.delete_jobs().await
+    world.delete_jobs().await?;
+    Ok(died)
 }
 
 async fn finished(world: &World) {
