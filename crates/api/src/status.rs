@@ -137,6 +137,10 @@ pub struct InFlight {
     /// Since when it is in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+    /// When the operator acts by itself if nothing happens: it gives the device up, or tries it again. Not set while a write
+    /// is under way or another job comes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
 }
 
 /// A device that was given up.

@@ -77,13 +77,8 @@ impl Round<'_> {
                     format!("the flash Pod {} does not go away; is its node gone?", pod.name);
                 return self.end(index, record, Some(pod), End::failed(Reason::NodeLost, message));
             }
-            self.plan.look_again_at(lost_at);
-            return self.waits(
-                record,
-                State::Flashing,
-                "the flash Pod is being ended",
-                Some(since),
-            );
+            let state = (State::Flashing, "the flash Pod is being ended");
+            return self.waits_until(record, state, Some(since), lost_at);
         }
         if let Container::Running(since) = pod.container {
             let since = since.unwrap_or(pod.created);
@@ -92,8 +87,8 @@ impl Round<'_> {
                 let message = format!("the flash Pod {} ran past its deadline", pod.name);
                 return self.end(index, record, Some(pod), End::failed(Reason::Timeout, message));
             }
-            self.plan.look_again_at(overdue_at);
-            return self.waits(record, State::Flashing, "the flash Pod is at work", Some(since));
+            let state = (State::Flashing, "the flash Pod is at work");
+            return self.waits_until(record, state, Some(since), overdue_at);
         }
         if !record.permit && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
@@ -105,8 +100,7 @@ impl Round<'_> {
         if self.now >= give_up_at {
             return self.end(index, record, Some(pod), End::failed(Reason::NotStarted, why));
         }
-        self.plan.look_again_at(give_up_at);
-        self.waits(record, State::Starting, &why, Some(pod.created));
+        self.waits_until(record, (State::Starting, &why), Some(pod.created), give_up_at);
     }
 
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.

@@ -33,10 +33,9 @@ impl<'a> Round<'a> {
             return self.waits(record, State::BackOff, "waiting for the earlier Pod to go", None);
         }
         if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
-            self.plan.look_again_at(at);
             let why = record.message.clone().unwrap_or_default();
             let words = format!("tried again at {}: {why}", at.strftime("%H:%M:%S UTC"));
-            return self.waits(record, State::BackOff, &words, record.ended);
+            return self.waits_until(record, (State::BackOff, &words), record.ended, at);
         }
         let instance = match self.find(record) {
             Ok(instance) => instance,
@@ -142,9 +141,8 @@ impl<'a> Round<'a> {
             );
             return self.end(index, record, None, End::failed(Reason::AddressTimeout, message));
         }
-        self.plan.look_again_at(give_up_at);
-        let since = Some(service.created);
-        self.waits(record, State::Addressing, "waiting for an address", since);
+        let state = (State::Addressing, "waiting for an address");
+        self.waits_until(record, state, Some(service.created), give_up_at);
     }
 
     fn make_service(
@@ -202,20 +200,19 @@ impl<'a> Round<'a> {
     /// The API server did not take an object: again later, and in the end not at all. This is no attempt.
     pub(crate) fn refused(&mut self, index: usize, record: &Record, refusal: &Refusal) {
         let reason = if refusal.conflict { Reason::NameConflict } else { Reason::CreateRefused };
-        if let Some(at) = self.gives_up_at(refusal) {
-            if self.now >= at {
-                return self.end(index, record, None, End::failed(reason, refusal.message.clone()));
-            }
-            self.plan.look_again_at(at);
+        let give_up_at = self.gives_up_at(refusal);
+        if give_up_at.is_some_and(|at| self.now >= at) {
+            return self.end(index, record, None, End::failed(reason, refusal.message.clone()));
         }
         if self.now < refusal.retry_at {
-            self.plan.look_again_at(refusal.retry_at);
+            let until = give_up_at.map_or(refusal.retry_at, |at| at.min(refusal.retry_at));
             // The server's no has a name; that it cannot be reached has none.
             let words = match refusal.definite {
                 true => format!("{reason}: {}", refusal.message),
                 false => refusal.message.clone(),
             };
-            return self.waits(record, State::BackOff, &words, Some(refusal.since));
+            let state = (State::BackOff, words.as_str());
+            return self.waits_until(record, state, Some(refusal.since), until);
         }
         self.start(index, record);
     }
@@ -270,10 +267,13 @@ impl<'a> Round<'a> {
             let message = format!("{words}, and none for {limit} s");
             return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));
         }
-        if !held {
-            self.plan.look_again_at(give_up_at);
+        match held {
+            // Its clock stands still.
+            true => self.waits(record, State::Offline, words, None),
+            false => {
+                self.waits_until(record, (State::Offline, words), Some(since), give_up_at);
+            }
         }
-        self.waits(record, State::Offline, words, Some(since));
     }
 
     /// A device is missed from its turn on, and one that was there since from the moment it was lost: a board that restarts

@@ -334,7 +334,24 @@ impl<'a> Round<'a> {
             message: Some(ledger::message(why)).filter(|m| !m.is_empty()),
             attempt: i32::try_from(record.attempt).unwrap_or(i32::MAX),
             since: since.map(Time),
+            until: None,
         });
+    }
+
+    /// Notes where a device is, and that it is looked at again at `until` whatever happens.
+    pub(crate) fn waits_until(
+        &mut self,
+        record: &Record,
+        (state, why): (State, &str),
+        since: Option<Timestamp>,
+        until: Timestamp,
+    ) {
+        self.plan.look_again_at(until);
+        let place = self.summary.in_flight.len();
+        self.waits(record, state, why, since);
+        if let Some(device) = self.summary.in_flight.get_mut(place) {
+            device.until = Some(Time(until));
+        }
     }
 
     /// Writes down when the last device got its result, with that result where one ConfigMap holds both. A job that was

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use flashjob_api::{Failure, FlashJobStatus, InFlight, Phase};
 use flashjob_sim::Started;
 
 use crate::arena::Life;
 use crate::world::World;
+
+/// How many devices a status lists.
+const LISTED: usize = 100;
 
 /// What was looked at in a run that went well.
 pub struct Verdict {
@@ -96,4 +100,55 @@ pub fn runs<'a>(sessions: &'a [Started], endpoint: &str) -> Option<&'a str> {
         .collect();
     mine.sort_by_key(|session| session.at);
     mine.last().and_then(|session| session.env.get("VERSION")).map(String::as_str)
+}
+
+/// What no status may be like at any moment: a device that is not counted, or one that is not final and of which nobody
+/// says why, or when it is looked at again.
+pub fn ill_said(status: &FlashJobStatus) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut must = |holds: bool, what: &str| {
+        if !holds {
+            problems.push(format!("{what}: {}", serde_json::to_string(status).unwrap_or_default()));
+        }
+    };
+    // Nobody has looked at the job yet.
+    let Some(phase) = status.phase else { return problems };
+    let over = matches!(phase, Phase::Completed | Phase::Failed);
+    must(status.message.as_ref().is_some_and(|m| !m.is_empty()), "not a word of the job");
+    let reasons = !status.conditions.is_empty();
+    let reasons = reasons && status.conditions.iter().all(|c| !c.reason.is_empty());
+    must(reasons, "a condition without a reason");
+    // A spec that makes no sense is Failed and has not ended: it can be mended.
+    must(over || status.completion_time.is_none(), "a time of its end, and it goes on");
+    let told = |device: &InFlight| {
+        !device.state.is_empty() && device.message.as_ref().is_some_and(|m| !m.is_empty())
+    };
+    must(status.in_flight.iter().all(told), "a device without a reason");
+    // A write that is under way has its answer soon; a job that comes first with the board is judged itself; and nothing
+    // begins while a job is held.
+    let looked_at = |device: &InFlight| {
+        let ours = device.since.is_none() || device.state == "Recording";
+        device.until.is_some() || ours || device.state == "Blocked"
+    };
+    let goes_on =
+        matches!(phase, Phase::Pending | Phase::InProgress) && status.completion_time.is_none();
+    must(!goes_on || status.in_flight.iter().all(looked_at), "a device without a next look");
+    let told = |failure: &Failure| !failure.reason.is_empty() && !failure.message.is_empty();
+    must(status.failures.iter().all(told), "a failure without a reason");
+    let Some(counts) = status.counts else { return problems };
+    let open = counts.offline + counts.waiting + counts.blocked + counts.flashing;
+    let ended = counts.succeeded + counts.failed + counts.skipped;
+    must(open + ended + counts.pending == counts.total, "the counts do not add up");
+    let listed = number(status.in_flight.len());
+    let enough = listed >= open.min(number(LISTED)) && listed <= open + counts.pending;
+    must(enough, "not the devices at work are listed");
+    if phase == Phase::Completed {
+        must(status.completion_time.is_some(), "completed, and no time of it");
+        must(counts.succeeded + counts.skipped == counts.total, "completed, and not all are done");
+    }
+    problems
+}
+
+pub fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }

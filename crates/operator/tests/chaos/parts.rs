@@ -1,6 +1,6 @@
 //! Which schedules a part of `make chaos` has.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flashjob_sim::Luck;
 
 use crate::arena::Arena;
@@ -30,12 +30,13 @@ pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Sche
 }
 
 /// The one with this seed.
-pub fn one(part: &str, seed: u64) -> Schedule {
-    match part {
+pub fn one(part: &str, seed: u64) -> Result<Schedule> {
+    Ok(match part {
+        "stale" => Schedule::Weather(seed),
         "edits" => Schedule::Edits(seed),
         "firmware" => Schedule::BadFirmware(seed),
-        _ => Schedule::Weather(seed),
-    }
+        _ => bail!("{part} has no seeds; name where the operator dies: --at before:17,after:3"),
+    })
 }
 
 /// A death at every write, before and after it; then pairs of deaths. How many writes there are is learnt from a life
@@ -49,11 +50,14 @@ async fn crashes(arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
     }
     let mut luck = Luck::new(SEED);
     for _ in 0..PAIRS {
-        let mut death = || {
+        let first = 1 + luck.below(whole.writes);
+        // The second life has the writes that the first one left.
+        let second = 1 + luck.below((whole.writes - first).max(1));
+        let deaths = [first, second].map(|n| {
             let side = if luck.chance(1, 2) { "before" } else { "after" };
-            format!("{side}:{}", 1 + luck.below(whole.writes))
-        };
-        schedules.push(Schedule::Deaths(vec![death(), death()]));
+            format!("{side}:{n}")
+        });
+        schedules.push(Schedule::Deaths(deaths.to_vec()));
     }
     // An odd step, so that both sides come.
     let step = if full { 1 } else { 9 };

@@ -117,7 +117,7 @@ async fn live(
     tokio::try_join!(restart, weather, rollout)?;
     // What a dead operator sent may still be on its way, and has to be cleaned up too.
     if let Some(gate) = gate {
-        gate.settled().await;
+        timeout(PATIENCE, gate.settled()).await.context("calls under way for ever")?;
     }
     world.cleaned_up().await?;
     agree(world)?;

@@ -34,6 +34,15 @@ impl Schedule {
         }
     }
 
+    /// How often the operator is to die.
+    fn deaths(&self) -> usize {
+        match self {
+            Schedule::Deaths(at) => at.len(),
+            Schedule::Weather(seed) => weather::deaths(*seed).len(),
+            Schedule::Edits(_) | Schedule::BadFirmware(_) => 0,
+        }
+    }
+
     async fn play(&self, arena: &Arena) -> Result<Played> {
         match self {
             Schedule::Deaths(at) => scenario::play(arena, at, None).await,
@@ -62,6 +71,8 @@ pub struct Played {
 #[derive(Debug, Default)]
 pub struct Tally {
     pub schedules: usize,
+    /// How many deaths were set; of those the sums have what came to pass.
+    pub deaths_set: usize,
     pub sums: Played,
     pub failed: Vec<String>,
     pub took: Duration,
@@ -87,6 +98,7 @@ pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule
             }
             let mut tally = lock(tally_ref);
             tally.schedules += 1;
+            tally.deaths_set += schedule.deaths();
             match played {
                 Ok(played) => tally.sums.add(played),
                 Err(error) => {

@@ -102,12 +102,7 @@ impl Site {
         if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
             spec.extend(more);
         }
-        let job: FlashJob = serde_json::from_value(json!({
-            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
-            "kind": "FlashJob",
-            "metadata": { "name": name },
-            "spec": spec,
-        }))?;
+        let job = FlashJob::new(name, serde_json::from_value(spec)?);
         Ok(self.jobs().create(&PostParams::default(), &job).await?)
     }
 

@@ -50,6 +50,13 @@ fn reasons(plan: &Plan) {
     assert!(status.in_flight.len() >= listed(waiting), "who waits is listed: {status:#?}");
     for device in &status.in_flight {
         assert!(!device.state.is_empty() && device.message.is_some(), "{device:#?}");
+        // A wait that is shown to last has an end, and the job is looked at then.
+        let held = !matches!(status.phase, Some(Phase::Pending | Phase::InProgress));
+        let ours = device.since.is_none() || device.state == "Recording";
+        let free = ours || device.state == "Blocked" || held;
+        let until = device.until.as_ref().map(|time| time.0);
+        assert!(until.is_some() || free, "no next look: {device:#?}");
+        assert!(until.is_none_or(|at| plan.look_again <= Some(at)), "{device:#?}");
     }
     assert_eq!(status.failures.len(), listed(counts.failed));
     assert!(status.failures.iter().all(|f| !f.reason.is_empty()), "{status:#?}");

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{NAMESPACE, Stage};
 use crate::akri::instance_name;
@@ -39,12 +39,7 @@ impl Stage {
 
     /// Creates a FlashJob.
     pub async fn create_job(&self, namespace: &str, name: &str, spec: Value) -> Result<()> {
-        let job: FlashJob = serde_json::from_value(json!({
-            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
-            "kind": "FlashJob",
-            "metadata": { "name": name },
-            "spec": spec,
-        }))?;
+        let job = FlashJob::new(name, serde_json::from_value(spec)?);
         let jobs: Api<FlashJob> = Api::namespaced(self.client.clone(), namespace);
         jobs.create(&PostParams::default(), &job).await.context("no FlashJob").map(drop)
     }

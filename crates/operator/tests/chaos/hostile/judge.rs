@@ -12,14 +12,13 @@ use kube::Api;
 use super::trouble::{self, Trouble};
 use super::world::{Job, Kind, World};
 use super::{NEW, RETRIES};
+use crate::judge::{ill_said, number};
 
 mod boards;
 mod leftovers;
 
 /// How long everything may stand still before something is wrong: longer than any wait in these worlds.
 const STANDSTILL: Duration = Duration::from_secs(90);
-/// How many devices a status lists.
-const LISTED: usize = 100;
 
 /// What is known of a run so far.
 pub struct Judge<'a> {
@@ -121,45 +120,18 @@ pub fn jobs(stage: &Stage, job: &Job) -> Api<FlashJob> {
     Api::namespaced(stage.client.clone(), job.namespace)
 }
 
-/// What a status must not be like at any moment: a device that is not final and of which nobody says why.
+/// What a status must not be like at any moment.
 fn wrong(status: &FlashJobStatus, job: &Job) -> Vec<String> {
-    let mut wrong = Vec::new();
-    // Nobody has looked at the job yet.
-    let Some(phase) = status.phase else { return wrong };
-    if status.message.as_deref().is_none_or(str::is_empty) {
-        wrong.push(format!("{phase:?}, and no word why"));
-    }
-    if status.conditions.is_empty() || status.conditions.iter().any(|c| c.reason.is_empty()) {
-        wrong.push("a condition has no reason".to_owned());
-    }
-    for device in &status.in_flight {
-        if device.state.is_empty() || device.message.as_deref().is_none_or(str::is_empty) {
-            wrong.push(format!("{} waits, and nobody says for what", device.uuid));
-        }
-    }
-    for failure in &status.failures {
-        if failure.reason.is_empty() || failure.message.is_empty() {
-            wrong.push(format!("{} failed, and nobody says why", failure.uuid));
-        }
-    }
+    let mut wrong = ill_said(status);
     let Some(counts) = status.counts else { return wrong };
-    let at_work = counts.offline + counts.waiting + counts.blocked + counts.flashing;
-    let done = counts.succeeded + counts.failed + counts.skipped;
-    if at_work + done + counts.pending != counts.total || counts.total != number(job.boards.len()) {
-        wrong.push("the counts do not add up to the devices".to_owned());
+    if counts.total != number(job.boards.len()) {
+        wrong.push("a device is not counted".to_owned());
     }
-    let listed = number(status.in_flight.len());
-    if listed < at_work.min(number(LISTED)) || listed > at_work + counts.pending {
-        wrong.push(format!("{at_work} devices are at work, and {listed} are listed"));
-    }
-    if status.completion_time.is_some() && at_work + counts.pending > 0 {
+    let ended = counts.succeeded + counts.failed + counts.skipped;
+    if status.completion_time.is_some() && ended != counts.total {
         wrong.push("finished, and devices are not".to_owned());
     }
     wrong
-}
-
-fn number(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// Holds a finished job's account against the boards; how many it has given up that run the new version all the same.
