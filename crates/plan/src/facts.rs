@@ -6,11 +6,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 use crate::addresses::Addresses;
 use crate::boards::Boards;
 use crate::instances::Instances;
 use crate::ledger::Ledger;
+use crate::names;
 use crate::spec::{Invalid, Spec};
 
 /// Everything `decide` looks at for one job.
@@ -94,6 +97,28 @@ pub struct Job {
     pub ledger: Option<String>,
     /// The spec, read and checked.
     pub spec: Result<Spec, Invalid>,
+}
+
+impl Job {
+    /// Reads a FlashJob. A spec that cannot be read makes an invalid job, not an error.
+    pub fn read(metadata: &ObjectMeta, spec: &Value, settings: &Settings) -> Job {
+        let finalizers = metadata.finalizers.iter().flatten();
+        let annotations = metadata.annotations.as_ref();
+        Job {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            created: metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0),
+            generation: metadata.generation.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizer: finalizers.into_iter().any(|f| f == names::FINALIZER),
+            ledger: annotations.and_then(|a| a.get(names::LEDGER)).cloned(),
+            spec: match spec {
+                Value::Null => Err(Invalid("spec is missing".into())),
+                spec => Spec::read(spec, settings),
+            },
+        }
+    }
 }
 
 /// What is known of the job's ledger.

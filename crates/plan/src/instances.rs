@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use flashjob_api::instance::{self, InstanceSpec};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 /// The most that timeouts.offlineSeconds can be.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -30,6 +33,28 @@ pub struct Instance {
     pub labels: BTreeMap<String, String>,
     /// Akri is taking it away: the board is offline.
     pub deleting: bool,
+}
+
+impl Instance {
+    /// Reads an Akri Instance.
+    pub fn read(metadata: ObjectMeta, spec: Value) -> Result<Instance, serde_json::Error> {
+        let spec: InstanceSpec = serde_json::from_value(spec)?;
+        let property = |name: &str| {
+            spec.broker_properties.get(name).map(|v| v.trim().to_owned()).unwrap_or_default()
+        };
+        Ok(Instance {
+            uid: metadata.uid.unwrap_or_default(),
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            endpoint: property(instance::HOST_ENDPOINT),
+            device: property(instance::DEVICE),
+            application: property(instance::APPLICATION_TYPE),
+            version: property(instance::VERSION),
+            configuration: spec.configuration_name.clone(),
+            labels: metadata.labels.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+        })
+    }
 }
 
 /// All Instances, by namespace and name, by uid, by name alone, and by address.

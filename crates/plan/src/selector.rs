@@ -49,10 +49,13 @@ impl Selector {
     /// Whether this device is chosen. One that Akri is taking away or that has no address cannot be flashed, and the
     /// choice is kept for the whole job, so it is left out.
     pub fn matches(&self, instance: &Instance) -> bool {
+        !instance.deleting && !instance.endpoint.trim().is_empty() && self.fits(instance)
+    }
+
+    /// Whether this device is what is looked for, be it that it cannot be flashed now.
+    pub fn fits(&self, instance: &Instance) -> bool {
         let application = instance.application.trim().to_lowercase();
-        !instance.deleting
-            && !instance.endpoint.trim().is_empty()
-            && self.configuration.as_ref().is_none_or(|c| c == instance.configuration.trim())
+        self.configuration.as_ref().is_none_or(|c| c == instance.configuration.trim())
             && self.device.as_ref().is_none_or(|d| same_board(d, &instance.device))
             && self.application_type.as_ref().is_none_or(|a| a.to_lowercase() == application)
             && self.version.as_ref().is_none_or(|range| in_range(range, &instance.version))
@@ -62,7 +65,7 @@ impl Selector {
 
 /// Whether two names mean the same type of board: people and boards write esp32s3 in many ways. A name with nothing
 /// in it says nothing, and is the same as no other.
-pub(crate) fn same_board(a: &str, b: &str) -> bool {
+pub fn same_board(a: &str, b: &str) -> bool {
     plain(a).next().is_some() && (a == b || plain(a).eq(plain(b)))
 }
 

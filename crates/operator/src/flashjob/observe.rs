@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use flashjob_api::instance::{self, InstanceSpec};
+use flashjob_api::instance;
 use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
-use flashjob_plan::spec::{Invalid, Spec};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -51,57 +50,23 @@ pub struct Child<T> {
 /// Reads a FlashJob. A spec that cannot be read makes an invalid job, not a dead watch.
 pub fn job(object: slim::FlashJob, settings: &Settings) -> SeenJob {
     let slim::FlashJob { metadata, spec, status } = object;
-    let spec = match spec {
-        Value::Null => Err(Invalid("spec is missing".into())),
-        spec => Spec::read(&spec, settings),
-    };
-    let finalizers = metadata.finalizers.clone().unwrap_or_default();
-    let annotation = |name: &str| metadata.annotations.as_ref().and_then(|a| a.get(name)).cloned();
     SeenJob {
-        job: Arc::new(Job {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-            created: created(&metadata),
-            generation: metadata.generation.unwrap_or_default(),
-            deleting: metadata.deletion_timestamp.is_some(),
-            finalizer: finalizers.iter().any(|f| f == names::FINALIZER),
-            ledger: annotation(names::LEDGER),
-            spec,
-        }),
+        job: Arc::new(Job::read(&metadata, &spec, settings)),
         version_number: version(&metadata),
         version: metadata.resource_version.unwrap_or_default(),
-        finalizers,
+        finalizers: metadata.finalizers.unwrap_or_default(),
         status,
     }
 }
 
 /// Reads an Akri Instance; one that cannot be read is left out, and does not end the watch.
 pub fn instance(object: slim::Instance) -> Option<Instance> {
-    let slim::Instance { metadata, spec } = object;
-    let name = metadata.name.unwrap_or_default();
-    let spec = match serde_json::from_value::<InstanceSpec>(spec) {
-        Ok(spec) => spec,
-        Err(error) => {
-            tracing::warn!(%error, name, "an Akri Instance cannot be read and is left out");
-            return None;
-        }
-    };
-    let property = |name: &str| {
-        spec.broker_properties.get(name).map(|v| v.trim().to_owned()).unwrap_or_default()
-    };
-    Some(Instance {
-        uid: metadata.uid.unwrap_or_default(),
-        namespace: metadata.namespace.unwrap_or_default(),
-        name,
-        endpoint: property(instance::HOST_ENDPOINT),
-        device: property(instance::DEVICE),
-        application: property(instance::APPLICATION_TYPE),
-        version: property(instance::VERSION),
-        configuration: spec.configuration_name,
-        labels: metadata.labels.unwrap_or_default(),
-        deleting: metadata.deletion_timestamp.is_some(),
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let read = Instance::read(object.metadata, object.spec);
+    read.inspect_err(|error| {
+        tracing::warn!(%error, name, "an Akri Instance cannot be read and is left out");
     })
+    .ok()
 }
 
 /// Reads a Pod of ours; `None` if it is not.

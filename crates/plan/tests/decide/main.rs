@@ -13,6 +13,7 @@ mod pairs;
 mod permits;
 mod places;
 
+mod preview;
 mod properties;
 mod restarts;
 mod rollouts;
