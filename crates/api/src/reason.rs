@@ -117,6 +117,81 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// What a person can do about it, as a part of a sentence.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Reason::PullFailed => "check spec.firmware, and the registry's credentials and CA",
+            Reason::SignatureInvalid => "sign the image, or flash one that is signed",
+            Reason::WrongPlatform => {
+                "check spec.firmware and spec.device: the image has nothing for this board"
+            }
+            Reason::ServerCertMissing => {
+                "make the Secret flashjob-server-tls in the job's namespace: kubectl flashjob server-cert"
+            }
+            Reason::DeviceUnreachable => {
+                "check power and network of the board, and its HOST_ENDPOINT"
+            }
+            Reason::DeviceRefused => "the message has the device's words; check the board's log",
+            Reason::NoCallback => {
+                "check that the board reaches the Service's address on port 4433, and that it pins the flasher's certificate"
+            }
+            Reason::AttestationFailed => {
+                "enrol the device; check which board answers at its address"
+            }
+            Reason::AttestationUnavailable => "say who judges devices, and check that service",
+            Reason::IdentityMismatch => {
+                "check the addresses on the boards' network: another device answered"
+            }
+            Reason::TransferInterrupted => "check the board's network; it is safe to try again",
+            Reason::ImageRejected => {
+                "check that the firmware is built for this board; its log says why it was rejected"
+            }
+            Reason::NotBack => "look at the board: it took the image and did not come back",
+            Reason::VersionMismatch => {
+                "check spec.version: it is what the firmware itself must report"
+            }
+            Reason::InfoUnreadable => "check what the new firmware answers on /info",
+            Reason::AddressUnsupported => "give the Service an IPv4 address",
+            Reason::ProtocolUnsupported => "this device needs another flash image",
+            Reason::Timeout => "raise timeouts.deviceSeconds, or see why the board is slow",
+            Reason::FlashFailed => "the message has the last words of the flash Pod",
+            Reason::DeviceNotFound => {
+                "check the entry in spec.uuid, the board, and Akri: kubectl flashjob devices"
+            }
+            Reason::AmbiguousDevice => "write namespace/name",
+            Reason::WrongDevice => "take it out of the job, or correct spec.device",
+            Reason::AddressTimeout => {
+                "check the load balancer and its addresses, or lower rollout.maxParallel"
+            }
+            Reason::NotStarted => {
+                "the message has the cause: an image that cannot be pulled, no node with room"
+            }
+            Reason::NodeLost => {
+                "check the Pod's node; the board stays locked until the Pod is gone"
+            }
+            Reason::PodLost => {
+                "find out who deleted the flash Pod; whether the board was flashed is not known"
+            }
+            Reason::CreateRefused => {
+                "the message has the API server's words: a quota, an admission policy"
+            }
+            Reason::NameConflict => "rename or remove the object that has the name",
+            Reason::LedgerLost => {
+                "check the devices, delete the job, and make a new one for those that still need the firmware"
+            }
+            Reason::Superseded => "nothing: a newer job has flashed it since",
+            Reason::Aborted => "to go on: kubectl flashjob rollout resume",
+            Reason::FirmwareChanged => "name the firmware by its digest",
+            Reason::FailureBudgetExceeded => {
+                "see what the failed devices have in common; then raise rollout.maxFailures, or try again with kubectl flashjob \
+                 rollout retry"
+            }
+            Reason::InvalidSpec => "mend the field that the message names",
+        }
+    }
+}
+
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

@@ -1,0 +1,50 @@
+use super::*;
+
+fn foreseen() -> Vec<Foreseen> {
+    let device = |device: &str, batch, fate, why: &str| Foreseen {
+        device: device.to_owned(),
+        instance: None,
+        batch,
+        fate,
+        why: why.to_owned(),
+    };
+    vec![
+        device("site-a/one", Some(1), Fate::Flash, ""),
+        device("site-a/two", Some(2), Fate::Offline, "no Akri Instance for this device now"),
+        device("3f2a", None, Fate::Skip, "it is site-a/one"),
+        device("site-a/\u{1b}[2J", Some(2), Fate::Blocked, "site-b/other comes first"),
+    ]
+}
+
+#[test]
+fn a_table_has_a_line_for_each_device() {
+    let wanted = "\
+DEVICE        BATCH   FATE      WHY
+site-a/one    1       flash
+site-a/two    2       offline   no Akri Instance for this device now
+3f2a          -       skip      it is site-a/one
+site-a/ [2J   2       blocked   site-b/other comes first
+";
+    assert_eq!(print(&foreseen(), PlanOutput::Table).unwrap(), wanted);
+    let sentence =
+        "4 devices in 2 batches: 1 to flash, 1 offline, 1 blocked by another job, 1 skipped.";
+    assert_eq!(super::sentence(&foreseen()), sentence);
+}
+
+#[test]
+fn json_and_yaml_say_the_same() {
+    let json = print(&foreseen()[1..3], PlanOutput::Json).unwrap();
+    let wanted = serde_json::json!({ "devices": [
+        {
+            "device": "site-a/two",
+            "batch": 2,
+            "fate": "offline",
+            "why": "no Akri Instance for this device now",
+        },
+        { "device": "3f2a", "fate": "skip", "why": "it is site-a/one" },
+    ] });
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json, wanted);
+    let yaml = print(&foreseen()[1..3], PlanOutput::Yaml).unwrap();
+    assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), wanted);
+}
