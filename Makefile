@@ -21,6 +21,7 @@ CRD := config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
 PROGRAMS := $(or $(CARGO_TARGET_DIR),target)
 OPERATOR := -p flashjob-operator
 FLASHER := -p flashjob-flasher
+CLI := -p flashjob-cli
 # The CAs the flasher's image gets, with which it knows public registries.
 CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 # Server-side, so that no second copy of a large CRD ends up in an annotation; forced, because these objects are ours also
@@ -44,8 +45,21 @@ help: ## Show this list
 ##@ Development
 
 .PHONY: build
-build: ## Build operator and flasher: target/release/flashjob-operator, flashjob-flasher
-	@cargo build --release $(OPERATOR) $(FLASHER)
+build: ## Build operator, flasher and command line: target/release/flashjob-operator, flashjob-flasher, kubectl-flashjob
+	@cargo build --release $(OPERATOR) $(FLASHER) $(CLI)
+
+# Where cli-install puts the command line; kubectl finds it there when it is on the PATH.
+BIN ?= $(HOME)/.local/bin
+
+.PHONY: cli-install
+cli-install: ## Build kubectl-flashjob and put it into BIN, so that `kubectl flashjob` works
+	@cargo build --release --locked $(CLI)
+	@hack/cli-install.sh $(PROGRAMS)/release/kubectl-flashjob '$(BIN)'
+
+.PHONY: cli-package
+cli-package: ## Pack kubectl-flashjob for TARGET and write target/krew.yaml for krew
+	@cargo build --release --locked $(CLI) --target $(TARGET)
+	@TARGET='$(TARGET)' hack/cli-package.sh $(PROGRAMS)/$(TARGET)/release/kubectl-flashjob
 
 # More threads than cores: most of the tests wait for something most of the time.
 .PHONY: test
@@ -74,7 +88,7 @@ DEMO_KEEP ?=
 demo: ## Flash simulated boards with the real operator and flasher (DEMO_DEVICES, DEMO_SPEED, DEMO_KEEP=1)
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
-	cargo build --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
+	cargo build --locked $(OPERATOR) $(FLASHER) $(CLI) -p flashjob-sim; \
 	$(PROGRAMS)/debug/flashjob-sim demo --devices $(DEMO_DEVICES) --speed $(DEMO_SPEED) $(if $(DEMO_KEEP),--keep)
 
 .PHONY: bench
