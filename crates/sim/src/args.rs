@@ -67,6 +67,10 @@ pub struct Demo {
     /// The flasher's program; flashjob-flasher beside this one if it is not given
     #[arg(long, value_name = "FILE")]
     pub flasher: Option<PathBuf>,
+
+    /// The program that shows the rollout; kubectl-flashjob beside this one if it is not given
+    #[arg(long, value_name = "FILE")]
+    pub cli: Option<PathBuf>,
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -5,21 +5,19 @@
 //! two agree.
 
 mod report;
-mod view;
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use flashjob_api::instance::Instance;
 use flashjob_sim::stage::{Account, NAMESPACE, OLD_VERSION, Options, Stage};
 use flashjob_sim::{Fault, Times};
 use kube::ResourceExt;
 use serde_json::json;
+use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::view::View;
 use crate::args::Demo;
 use crate::say;
 
@@ -27,8 +25,6 @@ use crate::say;
 const JOB: &str = "demo";
 /// The version boards are to have.
 const VERSION: &str = "0.2.0";
-/// How often the picture is drawn.
-const FRAME: Duration = Duration::from_millis(200);
 
 /// Runs the demo until it is over or interrupted. Everything it started has ended when this returns.
 pub async fn run(wanted: Demo) -> Result<()> {
@@ -50,6 +46,7 @@ async fn play(wanted: Demo) -> Result<()> {
         let _ = say(&format!("{:5.1} s  {what}\n", began.elapsed().as_secs_f64()));
     };
     let batch = wanted.devices.div_ceil(4);
+    let cli = program(wanted.cli, "kubectl-flashjob")?;
     let options = Options {
         operator: program(wanted.operator, "flashjob-operator")?,
         flasher: program(wanted.flasher, "flashjob-flasher")?,
@@ -65,7 +62,6 @@ async fn play(wanted: Demo) -> Result<()> {
     let last = wanted.devices - 1;
     stage.boards[1].inject(Fault::Answers500, Times::First(1));
     stage.boards[(last / 2).max(2)].inject(Fault::RejectsImage, Times::Always);
-    let mut order: Vec<String> = stage.instances().await?.iter().map(path).collect();
     let away = stage.instance_of(&stage.boards[last]).await?;
     let off = Duration::from_secs(200).div_f64(wanted.speed);
     stage.boards[last].switch_off(off).await;
@@ -75,9 +71,7 @@ async fn play(wanted: Demo) -> Result<()> {
         wanted.devices,
         off.as_secs_f64()
     ));
-    // A board that is off is found by no selector, so the job names it. Those that are named come first.
-    order.retain(|device| *device != path(&away));
-    order.insert(0, path(&away));
+    // A board that is off is found by no selector, so the job names it.
     let spec = json!({
         "uuid": [path(&away)],
         "rollout": { "batchSize": batch, "maxFailures": 2 },
@@ -87,23 +81,34 @@ async fn play(wanted: Demo) -> Result<()> {
     stage.flash(JOB, VERSION, spec).await?;
     step(&format!("FlashJob {JOB}: version {VERSION} for all, in batches of {batch}"));
 
-    let mut view = View::new(order, batch, std::io::stdout().is_terminal(), began);
-    let status = loop {
-        let status = stage.status(JOB).await?;
-        view.show(&stage, &status)?;
-        if status.completion_time.is_some() {
-            break status;
-        }
-        tokio::time::sleep(FRAME).await;
-    };
+    watch(&stage, &cli).await?;
+    let status = stage.status(JOB).await?;
     let account = Account::take(&stage, &status, VERSION);
     say(&report::table(&account))?;
     let disagreements = account.disagreements();
     say(&report::sentence(&account, VERSION, began.elapsed()))?;
     if wanted.keep {
-        keep(&stage).await?;
+        keep(&stage, &cli).await?;
     }
     ensure!(disagreements.is_empty(), "the boards disagree: {}", disagreements.join("; "));
+    Ok(())
+}
+
+/// Shows the rollout until its end, as a user would look at it.
+async fn watch(stage: &Stage, cli: &Path) -> Result<()> {
+    let mut child = Command::new(cli)
+        .args(["rollout", "status", JOB, "--wait", "--namespace", NAMESPACE, "--kubeconfig"])
+        .arg(stage.kubeconfig()?)
+        // What it says to people is what the demo shows.
+        .stderr(std::io::stdout())
+        // A Ctrl-C is for the demo, which then ends everything.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("cannot run {}", cli.display()))?;
+    let code = child.wait().await?.code();
+    // 3: it has ended, and a board has failed, as one of them must.
+    ensure!(matches!(code, Some(0 | 3)), "rollout status ended with {code:?}");
     Ok(())
 }
 
@@ -125,11 +130,12 @@ pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
 }
 
 /// Stays up until it is interrupted.
-async fn keep(stage: &Stage) -> Result<()> {
+async fn keep(stage: &Stage, cli: &Path) -> Result<()> {
     say(&format!(
         "\nEverything stays up until Ctrl-C. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get fj {JOB}\n  \
-         kubectl describe fj {JOB}\n  kubectl get instances.akri.sh\n",
+         kubectl describe fj {JOB}\n  {cli} devices\n  {cli} explain {JOB}\n",
         stage.kubeconfig()?.display(),
+        cli = cli.display(),
     ))?;
     Ok(tokio::signal::ctrl_c().await?)
 }

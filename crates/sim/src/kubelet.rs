@@ -267,11 +267,6 @@ impl Kubelet {
         self.starts()
     }
 
-    /// The last line of what a Pod's process has said.
-    pub fn last_line(&self, namespace: &str, pod: &str) -> Option<String> {
-        self.shared.logs.last_line(namespace, pod)
-    }
-
     /// From now on no container starts: Pods stay in ContainerCreating.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);

@@ -28,8 +28,17 @@ pub async fn programs() -> Result<&'static Path> {
     let folder = FOLDER.get_or_try_init(async || {
         let folder = Path::new(OPERATOR).parent().context("a program is in a folder")?;
         let missing = |name: &&str| !folder.join(name).is_file();
-        if ["flashjob-flasher", "flashjob-sim"].iter().any(missing) {
-            let args = ["build", "--locked", "-p", "flashjob-flasher", "-p", "flashjob-sim"];
+        if ["flashjob-flasher", "flashjob-sim", "kubectl-flashjob"].iter().any(missing) {
+            let args = [
+                "build",
+                "--locked",
+                "-p",
+                "flashjob-flasher",
+                "-p",
+                "flashjob-sim",
+                "-p",
+                "flashjob-cli",
+            ];
             let built = Command::new(env!("CARGO")).args(args).status().context("no cargo")?;
             ensure!(built.success(), "flasher and demo cannot be built");
         }

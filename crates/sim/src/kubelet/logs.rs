@@ -26,12 +26,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
-use crate::process::tail;
-
 /// How often a log that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// A last line is not longer than this.
-const LONGEST_LINE: u64 = 1024;
 
 /// The logs of all Pods, by namespace and name. Those of Pods that are gone are kept: this node lives for minutes.
 #[derive(Debug, Clone, Default)]
@@ -64,12 +60,6 @@ impl Logs {
 
     fn get(&self, namespace: &str, pod: &str) -> Option<Log> {
         self.all().get(&(namespace.to_owned(), pod.to_owned())).cloned()
-    }
-
-    pub(super) fn last_line(&self, namespace: &str, pod: &str) -> Option<String> {
-        let log = self.get(namespace, pod)?;
-        let end = tail(&log.path, LONGEST_LINE).ok()?;
-        end.lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned)
     }
 
     /// Opens the server on a free loopback port.
