@@ -177,6 +177,9 @@ pub struct Choice {
 pub struct Devices {
     #[command(flatten)]
     pub choice: Choice,
+    /// Look in all namespaces, as it does without -n, too
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
     /// Devices that report a version in this range, such as '<0.2.0'
     #[arg(long, value_name = "RANGE")]
     pub version: Option<String>,

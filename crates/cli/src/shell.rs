@@ -73,7 +73,14 @@ impl Shell {
     }
 
     pub fn error(&self, error: &anyhow::Error) {
-        self.say(&format!("{} {error:#}", self.paint(Style::Bad, "error:")));
+        let mut words: Vec<String> = Vec::new();
+        for cause in error.chain().map(ToString::to_string) {
+            // Some errors tell their cause's words as well as their own.
+            if !words.iter().any(|said| said.contains(&cause)) {
+                words.push(cause);
+            }
+        }
+        self.say(&format!("{} {}", self.paint(Style::Bad, "error:"), words.join(": ")));
     }
 
     /// Text in a style, where there are colours.

@@ -31,6 +31,7 @@ pub mod field;
 pub mod forward;
 pub mod gate;
 mod insist;
+pub mod installed;
 pub mod kubelet;
 pub mod load_balancer;
 mod luck;

@@ -31,8 +31,6 @@ use crate::{
     Attestation, Board, BoardOptions, Cluster, KeyKind, Registry, ServerCert, Usage, eventually,
 };
 
-/// What users apply.
-const INSTALL: &str = include_str!("../../../dist/install.yaml");
 /// The namespace of boards and jobs.
 pub const NAMESPACE: &str = "default";
 /// The name of Akri's Configuration.
@@ -94,8 +92,7 @@ impl Stage {
         let block = Block::claim()?;
         tell("control plane: etcd and kube-apiserver");
         let cluster = Cluster::start().await?;
-        cluster.apply_yaml(INSTALL).await?;
-        Akri::install_crd(&cluster).await?;
+        cluster.install().await?;
         cluster.make_namespace(NAMESPACE).await?;
         let client = cluster.client("admin")?;
 

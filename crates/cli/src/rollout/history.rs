@@ -43,7 +43,7 @@ fn print(history: &History, output: PlanOutput) -> Result<String> {
 }
 
 fn line(past: &Past) -> [String; 7] {
-    let time = |at: Timestamp| at.strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let time = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     [
         clean(&past.version),
         clean(&past.firmware),
@@ -73,9 +73,9 @@ mod tests {
         let rollouts = vec![past("0.1.0", Some(1_800_000_060)), past("0.2.0", None)];
         let history = History { rollouts };
         let wanted = "\
-VERSION   FIRMWARE                        BEGAN                 ENDED                 DONE   FAILED   DEVICES
-0.1.0     registry.example/thermo:0.1.0   2027-01-15 08:00:00   2027-01-15 08:01:00   9      1        10
-0.2.0     registry.example/thermo:0.2.0   2027-01-15 08:00:00   -                     9      1        10
+VERSION   FIRMWARE                        BEGAN                  ENDED                  DONE   FAILED   DEVICES
+0.1.0     registry.example/thermo:0.1.0   2027-01-15T08:00:00Z   2027-01-15T08:01:00Z   9      1        10
+0.2.0     registry.example/thermo:0.2.0   2027-01-15T08:00:00Z   -                      9      1        10
 ";
         assert_eq!(print(&history, PlanOutput::Table).unwrap(), wanted);
         let json = print(&history, PlanOutput::Json).unwrap();

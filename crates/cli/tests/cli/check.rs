@@ -12,7 +12,6 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-flashjob");
-const INSTALL: &str = include_str!("../../../../dist/install.yaml");
 
 /// The lines of a check and its exit code.
 async fn check(kubeconfig: &Path) -> Result<(String, Option<i32>)> {
@@ -42,8 +41,7 @@ fn is(out: &str, mark: &str, what: &str) {
 /// A cluster of its own: what is looked at is not in one namespace.
 async fn cluster_with_all() -> Result<(Cluster, String)> {
     let cluster = Cluster::start().await?;
-    cluster.apply_yaml(INSTALL).await?;
-    Akri::install_crd(&cluster).await?;
+    cluster.install().await?;
     let namespace = cluster.namespace("site").await?;
     Ok((cluster, namespace))
 }

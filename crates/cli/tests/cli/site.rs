@@ -5,48 +5,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use flashjob_api::instance::Instance;
 use flashjob_api::{FlashJob, FlashJobStatus, Phase};
-use flashjob_sim::{Akri, Cluster, Kubelet, LoadBalancer, Pool, Running, Script, eventually};
+use flashjob_sim::{
+    Akri, Cluster, Kubelet, LoadBalancer, Pool, Running, Script, eventually, installed,
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
-use tokio::sync::OnceCell;
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-flashjob");
-/// What users apply.
-const INSTALL: &str = include_str!("../../../../dist/install.yaml");
 /// How long anything may take; far longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The cluster all tests share.
-pub async fn cluster() -> Result<&'static Cluster> {
-    static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    let cluster = Cluster::shared().await?;
-    INSTALLED
-        .get_or_try_init(async || {
-            cluster.apply_yaml(INSTALL).await?;
-            Akri::install_crd(cluster).await
-        })
-        .await?;
-    Ok(cluster)
-}
-
-/// The folder of all programs. `cargo test --workspace` has built them; for a run of this package alone they are built here.
+/// The folder of all programs.
 pub async fn programs() -> Result<&'static Path> {
-    static FOLDER: OnceCell<PathBuf> = OnceCell::const_new();
-    let folder = FOLDER.get_or_try_init(async || {
-        let folder = Path::new(PROGRAM).parent().context("a program is in a folder")?;
-        let missing = |name: &&str| !folder.join(name).is_file();
-        if ["flashjob-operator", "flashjob-flasher"].iter().any(missing) {
-            let args = ["build", "--locked", "-p", "flashjob-operator", "-p", "flashjob-flasher"];
-            let built = Command::new(env!("CARGO")).args(args).status().context("no cargo")?;
-            ensure!(built.success(), "operator and flasher cannot be built");
-        }
-        Ok(folder.to_owned())
-    });
-    Ok(folder.await?.as_path())
+    let wanted =
+        [("flashjob-operator", "flashjob-operator"), ("flashjob-flasher", "flashjob-flasher")];
+    installed::programs(PROGRAM, &wanted).await
 }
 
 /// How the program ended, and what it said.
@@ -84,7 +61,7 @@ pub struct Site {
 
 impl Site {
     pub async fn new(script: impl Fn(&Pod) -> Script + Send + Sync + 'static) -> Result<Site> {
-        let cluster = cluster().await?;
+        let cluster = Cluster::shared_installed().await?;
         let namespace = cluster.namespace("cli").await?;
         let akri = Akri::new(cluster.client("akri")?, &namespace, "http-disc");
         let kubelet = Kubelet::start(cluster.client("kubelet")?, &namespace, script);

@@ -17,9 +17,6 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-/// What users apply.
-const INSTALL: &str = include_str!("../../../../dist/install.yaml");
-
 /// Who the operator is, by its shipped manifests.
 const HOME: &str = "operator-system";
 const ACCOUNT: &str = "operator-controller-manager";
@@ -47,8 +44,7 @@ impl Bed {
         // 10,000 devices fill an audit log of the default size, and only the newest file is read.
         let options = Options { api_server_args: vec!["--audit-log-maxsize=10000".to_owned()] };
         let cluster = Cluster::start_with(&options).await?;
-        cluster.apply_yaml(INSTALL).await?;
-        Akri::install_crd(&cluster).await?;
+        cluster.install().await?;
         let token = cluster.service_account_token(HOME, ACCOUNT).await?;
         Ok(Bed { cluster, token, home: HOME })
     }

@@ -8,10 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::{Akri, Cluster, Gate, Running};
+use flashjob_sim::{Cluster, Gate, Running};
 
-/// What users apply.
-const INSTALL: &str = include_str!("../../../../dist/install.yaml");
 const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 /// How long anything may take before a schedule counts as stalled; far longer than it takes.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -24,8 +22,7 @@ pub struct Arena {
 impl Arena {
     pub async fn start() -> Result<Self> {
         let cluster = Cluster::start().await?;
-        cluster.apply_yaml(INSTALL).await?;
-        Akri::install_crd(&cluster).await?;
+        cluster.install().await?;
         let account = "operator-controller-manager";
         let token = cluster.service_account_token("operator-system", account).await?;
         Ok(Self { cluster, token })

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::Phase;
-use flashjob_sim::{Akri, Cluster, LoadBalancer, Pool, Script, eventually};
+use flashjob_sim::{Cluster, LoadBalancer, Pool, Script, eventually};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::site::{INSTALL, Operator, PATIENCE, Site, uids};
+use crate::site::{Operator, PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_device_delays_no_other_and_is_given_up_in_the_end() -> Result<()> {
@@ -131,8 +131,7 @@ async fn an_address_that_never_comes_delays_no_other() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_job_does_not_undo_what_a_newer_one_did_in_another_namespace() -> Result<()> {
     let cluster = Cluster::start().await?;
-    cluster.apply_yaml(INSTALL).await?;
-    Akri::install_crd(&cluster).await?;
+    cluster.install().await?;
     let mut sites = Vec::new();
     for namespace in ["east", "west"] {
         cluster.make_namespace(namespace).await?;

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use flashjob_api::Phase;
 use flashjob_api::instance::Instance;
-use flashjob_sim::{Akri, Cluster, Script, Started};
+use flashjob_sim::{Cluster, Script, Started};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::site::{INSTALL, Operator, Site, uids};
+use crate::site::{Operator, Site, uids};
 
 impl Site {
     /// One board that two Configurations have found.
@@ -117,8 +117,7 @@ async fn two_jobs_with_two_names_for_one_board_take_turns() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_two_namespaces_take_turns_however_they_name_the_board() -> Result<()> {
     let cluster = Cluster::start().await?;
-    cluster.apply_yaml(INSTALL).await?;
-    Akri::install_crd(&cluster).await?;
+    cluster.install().await?;
     for namespace in ["east", "west"] {
         cluster.make_namespace(namespace).await?;
     }

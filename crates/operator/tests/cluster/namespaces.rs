@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::Phase;
-use flashjob_sim::{Akri, Cluster, End, Script, eventually};
+use flashjob_sim::{Cluster, End, Script, eventually};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::site::{INSTALL, Operator, PATIENCE, Site, uids};
+use crate::site::{Operator, PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_deleted_while_its_devices_are_flashed_goes_and_the_others_stay() -> Result<()>
 {
     let cluster = Cluster::start().await?;
-    cluster.apply_yaml(INSTALL).await?;
-    Akri::install_crd(&cluster).await?;
+    cluster.install().await?;
     for namespace in ["doomed", "stays"] {
         cluster.make_namespace(namespace).await?;
     }

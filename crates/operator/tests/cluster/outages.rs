@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::Phase;
-use flashjob_sim::{Akri, Cluster, Gate, Script, Verdict, eventually};
+use flashjob_sim::{Cluster, Gate, Script, Verdict, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use crate::site::{INSTALL, PATIENCE, Site, uids};
+use crate::site::{PATIENCE, Site, uids};
 
 /// The addresses of the first so many boards.
 fn addresses(count: usize) -> Vec<String> {
@@ -21,8 +21,7 @@ fn addresses(count: usize) -> Vec<String> {
 async fn an_api_server_that_is_gone_for_ten_seconds_costs_no_flash_and_no_second_one() -> Result<()>
 {
     let cluster = Cluster::start().await?;
-    cluster.apply_yaml(INSTALL).await?;
-    Akri::install_crd(&cluster).await?;
+    cluster.install().await?;
     let mut parties = Vec::new();
     for (namespace, flags) in [("lease", vec![]), ("none", vec!["--leader-elect=false"])] {
         cluster.make_namespace(namespace).await?;

@@ -7,32 +7,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use flashjob_api::instance::Instance;
 use flashjob_api::{FlashJob, FlashJobStatus, Phase};
+pub use flashjob_sim::installed::INSTALL;
 use flashjob_sim::{Akri, Cluster, Gate, Kubelet, LoadBalancer, Pool, Script, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 /// How long anything may take before a test gives up; far longer than it takes.
 pub const PATIENCE: Duration = Duration::from_secs(90);
-
-/// What users apply.
-pub const INSTALL: &str = include_str!("../../../../dist/install.yaml");
 
 const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 
 /// The cluster all tests share, with the operator's manifests and Akri's CRD applied.
 pub async fn cluster() -> Result<&'static Cluster> {
-    static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    let cluster = Cluster::shared().await?;
-    INSTALLED
-        .get_or_try_init(async || {
-            cluster.apply_yaml(INSTALL).await?;
-            Akri::install_crd(cluster).await
-        })
-        .await?;
-    Ok(cluster)
+    Cluster::shared_installed().await
 }
 
 pub struct Site {
