@@ -40,7 +40,7 @@ pub struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Cluster, as with kubectl")]
 pub struct Connection {
-    /// The namespace of jobs, and the only one to look for devices in
+    /// The namespace; where devices are chosen, the only one to look in
     #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
     /// The kubeconfig file, instead of $KUBECONFIG or ~/.kube/config
@@ -80,15 +80,18 @@ Examples:
 Examples:
   kubectl flashjob flash                                     # asks
   kubectl flashjob flash --pick                              # asks, with a list to search and tick
-  kubectl flashjob flash --device esp32s3 --firmware registry.example/thermo:0.2.0 --batch-size 5 --delay 60 --wait
-  kubectl flashjob flash --uuid site-a/http-disc-ac7d96 --firmware registry.example/thermo:0.2.0 --dry-run")]
+  kubectl flashjob flash --device esp32s3 --firmware registry.example/thermo:0.2.0 \\
+    --batch-size 5 --delay 60 --wait
+  kubectl flashjob flash --uuid site-a/http-disc-ac7d96 --dry-run \\
+    --firmware registry.example/thermo:0.2.0")]
     Flash(Box<Flash>),
     /// Say what a job would do to each device, without touching any
     #[command(after_help = "\
 The operator's own settings (--device-namespaces, --max-parallel and others) are not known here.
 
 Examples:
-  kubectl flashjob plan --device esp32s3 --firmware registry.example/thermo:0.2.0 --batch-size 25%
+  kubectl flashjob plan --device esp32s3 --batch-size 25% \\
+    --firmware registry.example/thermo:0.2.0
   kubectl flashjob plan -f job.yaml")]
     Plan(Box<Plan>),
     /// Follow a rollout, hold it, let it go on, end it, or look at its past
@@ -130,7 +133,7 @@ Examples:
     ServerCert(ServerCert),
     /// Write a completion script for a shell
     #[command(after_help = "\
-The script completes `kubectl-flashjob`. For `kubectl flashjob`, put kubectl_complete-flashjob on the PATH as well, as `make
+The script completes `kubectl-flashjob`. For `kubectl flashjob`, put kubectl_complete-flashjob on the PATH as well, as `make \
 cli-install` does; kubectl 1.26 and later asks it.
 
 Examples:
@@ -252,10 +255,10 @@ pub struct Flash {
     pub pick: bool,
     #[command(flatten)]
     pub wishes: Wishes,
-    /// Write the job as the original operator takes it, with its eight fields and nothing else; - is standard output
+    /// Also write the job as the original operator takes it, with its eight fields and nothing else; - is standard output
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Write the job with everything in it; - is standard output
+    /// Also write the job with everything in it; - is standard output
     #[arg(long, value_name = "FILE")]
     pub save_full: Option<PathBuf>,
     /// Say what would happen, and make nothing
@@ -361,7 +364,7 @@ pub struct Logs {
 pub enum ServerCert {
     /// Make a certificate for boards to pin and one that it has signed, and put the second into the Secret
     #[command(after_help = "\
-DIR gets pinned.crt, which goes into the firmware of your boards, and pinned.key, which belongs in a safe place: whoever has
+DIR gets pinned.crt, which goes into the firmware of your boards, and pinned.key, which belongs in a safe place: whoever has \
 it can flash them. Keys are P-256. For RSA make them with openssl and say `import`.
 
 Examples:

@@ -60,6 +60,13 @@ impl Device {
 }
 
 pub async fn run(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
+    tokio::select! {
+        end = show(to, wanted, shell) => end,
+        _ = tokio::signal::ctrl_c() => Ok(End::Interrupted),
+    }
+}
+
+async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
     let filter = Filter::of(&wanted.choice, wanted.version.as_ref(), to.namespace.as_ref())?;
     let connected = to.open().await?;
     let scope = match &to.namespace {
@@ -100,14 +107,8 @@ pub async fn run(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End
         if !wanted.watch {
             return Ok(End::Done);
         }
-        let something = async {
-            tokio::time::sleep(PAUSE).await;
-            let _ = tokio::time::timeout(LATEST, changes.next()).await;
-        };
-        tokio::select! {
-            () = something => {}
-            _ = tokio::signal::ctrl_c() => return Ok(End::Interrupted),
-        }
+        tokio::time::sleep(PAUSE).await;
+        let _ = tokio::time::timeout(LATEST, changes.next()).await;
     }
 }
 

@@ -19,13 +19,15 @@ pub async fn run(to: &Connection, name: &str, shell: &Shell) -> Result<End> {
 fn explain(job: &Job) -> Vec<String> {
     let status = &job.status;
     let mut lines = vec![clean(&about(job))];
-    lines.extend(of_job(job).map(|todo| format!("  What to do: {todo}.")));
+    lines.extend(of_job(job).map(|todo| format!("  What to do: {todo}")));
     for device in &status.in_flight {
         let what = device.message.as_deref().unwrap_or_default();
-        let until = device.until.as_ref().map(|until| until.0.strftime("%H:%M:%S UTC"));
-        let until = until.map(|until| format!(" Until {until} at most.")).unwrap_or_default();
-        lines.push(clean(&format!("{}: {}: {what}.{until}", device.uuid, device.state)));
-        lines.push(format!("  What to do: {}.", of_state(device)));
+        // A pause says itself when it ends.
+        let until = device.until.as_ref().filter(|_| device.state != "BackOff");
+        let until = until.map(|until| until.0.strftime("; until %H:%M:%S UTC at most").to_string());
+        let until = until.unwrap_or_default();
+        lines.push(clean(&format!("{}: {}: {what}{until}", device.uuid, device.state)));
+        lines.push(format!("  What to do: {}", of_state(device)));
     }
     for failure in &status.failures {
         let tried = match failure.attempts {
@@ -36,7 +38,7 @@ fn explain(job: &Job) -> Vec<String> {
         let line = format!("{}: {}{tried}: {}", failure.uuid, failure.reason, failure.message);
         lines.push(clean(&line));
         let todo = Reason::parse(&failure.reason).map_or("see the message", Reason::advice);
-        lines.push(format!("  What to do: {todo}."));
+        lines.push(format!("  What to do: {todo}"));
     }
     lines.extend(not_listed(status));
     lines
@@ -64,21 +66,25 @@ fn of_job(job: &Job) -> Option<String> {
     };
     let reason = status.conditions.iter().find(|c| c.type_ == "Stalled").map(|c| c.reason.as_str());
     let reason = reason.or_else(|| status.conditions.first().map(|c| c.reason.as_str()))?;
-    match (phase, reason) {
-        (Phase::Completed, _) => None,
-        (Phase::Suspended, _) => {
-            Some(format!("to go on: kubectl flashjob rollout resume {}", job.name()))
-        }
-        (_, "DevicesFailed") => Some(format!(
-            "see below; then try them again: kubectl flashjob rollout retry {}",
-            job.name()
-        )),
-        (_, "WaitingForAkri") => Some("install Akri; it goes on by itself then".to_owned()),
+    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+    let rollout = |verb: &str| {
+        let name = job.name();
+        format!("kubectl flashjob rollout {verb} {name} -n {namespace}")
+    };
+    Some(match (phase, reason) {
+        (Phase::Completed, _) => return None,
+        (Phase::Suspended, _) | (_, "Aborted") => format!("to go on: {}", rollout("resume")),
+        (_, "DevicesFailed") => format!("see below; then try them again: {}", rollout("retry")),
+        (_, "FailureBudgetExceeded") => format!(
+            "see what the failed devices have in common; then raise rollout.maxFailures, or: {}",
+            rollout("retry")
+        ),
+        (_, "WaitingForAkri") => "install Akri; it goes on by itself then".to_owned(),
         (_, "NoDevices") => {
-            Some("see what there is: kubectl flashjob devices; it goes on when one fits".to_owned())
+            "see what there is: kubectl flashjob devices; it goes on when one fits".to_owned()
         }
-        (_, reason) => Reason::parse(reason).map(|reason| reason.advice().to_owned()),
-    }
+        (_, reason) => Reason::parse(reason)?.advice().to_owned(),
+    })
 }
 
 /// What is to be done about a device that waits.
@@ -100,20 +106,26 @@ fn of_state(device: &InFlight) -> &'static str {
 fn not_listed(status: &FlashJobStatus) -> Vec<String> {
     let Some(counts) = status.counts else { return Vec::new() };
     let mut lines = Vec::new();
-    if counts.pending > 0 {
-        let why = "their batch has not begun, or others go first";
-        lines.push(format!("{} more are not begun yet: {why}.", counts.pending));
+    let pending = counts.pending;
+    match status.completion_time {
+        _ if pending == 0 => {}
+        Some(_) => lines.push(format!("Not begun: {pending}.")),
+        None => {
+            lines.push(format!(
+                "Not begun yet: {pending}; their batch comes later, or others go first."
+            ));
+        }
     }
     let rest =
         |all: i32, listed: usize| usize::try_from(all).unwrap_or_default().saturating_sub(listed);
     let at_work = counts.offline + counts.waiting + counts.blocked + counts.flashing;
     let more = rest(at_work, status.in_flight.len());
     if more > 0 {
-        lines.push(format!("{more} more are at work; the status lists 100."));
+        lines.push(format!("At work, and not listed here: {more}; the status shows 100."));
     }
     let more = rest(counts.failed, status.failures.len());
     if more > 0 {
-        lines.push(format!("{more} more have failed; the status lists 100."));
+        lines.push(format!("Failed, and not listed here: {more}; the status shows 100."));
     }
     if lines.is_empty() && status.in_flight.is_empty() && status.failures.is_empty() {
         lines.push("Every device is done.".to_owned());

@@ -84,8 +84,12 @@ impl Fleet {
                 let instance = device.instance.clone();
                 let path = instance.or_else(|| path_of(&index, job, &device.uuid));
                 if let Some(path) = path {
-                    let at_work = AtWork { job: job.path(), state: device.state.clone() };
-                    all.entry(path).or_default().at_work = Some(at_work);
+                    let entry = all.entry(path).or_default();
+                    // Who only waits for the device is not who is at it.
+                    if entry.at_work.is_none() || device.state != "Blocked" {
+                        let at_work = AtWork { job: job.path(), state: device.state.clone() };
+                        entry.at_work = Some(at_work);
+                    }
                 }
             }
             match ledger {
@@ -106,11 +110,13 @@ fn remembered(all: &mut HashMap<String, Involved>, job: &Job, ledger: &Ledger) {
             // The status shows a hundred.
             entry.at_work = Some(AtWork { job: job.path(), state: "Flashing".to_owned() });
         }
-        let Some(outcome) = record.outcome else { continue };
-        let result = match outcome {
-            Outcome::Succeeded => "Succeeded",
-            Outcome::Failed => "Failed",
-            Outcome::Skipped => "Skipped",
+        let result = match record.outcome {
+            Some(Outcome::Succeeded) => "Succeeded",
+            Some(Outcome::Skipped) => "Skipped",
+            Some(Outcome::Failed) => "Failed",
+            // It is tried again.
+            None if record.tries > 0 => "Failed",
+            None => continue,
         };
         let header = &ledger.header;
         let version = if record.revision == header.revision { &header.version } else { "" };

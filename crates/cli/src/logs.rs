@@ -33,25 +33,30 @@ struct Said {
 type Streams = SelectAll<std::pin::Pin<Box<dyn futures::Stream<Item = Said>>>>;
 
 pub async fn run(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
+    tokio::select! {
+        end = show(to, wanted, shell) => end,
+        _ = tokio::signal::ctrl_c() => Ok(End::Interrupted),
+    }
+}
+
+async fn show(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
     let to = to.open().await?;
     let name = &wanted.job.name;
     let mut job = read::job(&to.client, &to.namespace, name).await?;
     let mut heard: HashSet<String> = HashSet::new();
     let mut streams = Streams::new();
-    let mut pods_seen = 0;
+    let mut looks = 0;
     let mut every = tokio::time::interval(EVERY);
     loop {
         tokio::select! {
-            biased;
             Some(said) = streams.next() => {
                 shell.out(&format!("[{}] {}\n", clean(&said.device), clean(&said.line)))?;
                 continue;
             }
-            _ = every.tick(), if wanted.follow || pods_seen == 0 => {}
-            _ = tokio::signal::ctrl_c() => return Ok(End::Interrupted),
+            _ = every.tick(), if wanted.follow || looks == 0 => {}
             else => return Ok(End::Done),
         }
-        if !heard.is_empty() {
+        if looks > 0 {
             job = read::job(&to.client, &to.namespace, name).await?;
         }
         for pod in pods(&to, &job).await? {
@@ -68,7 +73,7 @@ pub async fn run(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
                 streams.push(stream(&to, &pod, device, wanted.follow));
             }
         }
-        pods_seen += 1;
+        looks += 1;
         if heard.is_empty() && !wanted.follow {
             shell.say(&format!(
                 "No flash Pod of {name} is at work. What was said last: kubectl flashjob explain {name} -n {}",
@@ -145,12 +150,13 @@ async fn pods(to: &Connected, job: &Job) -> Result<Vec<Pod>> {
     list.map(|list| list.items).map_err(|error| failed("cannot list the job's Pods", &error))
 }
 
-/// The device a Pod is for, as the job names it: by its address, which both have.
+/// The device a Pod is for, as the job names it. The status shows a hundred of them, the spec those it names.
 fn device_of(pod: &Pod, job: &Job) -> String {
     let target = pod.labels().get(names::TARGET).cloned().unwrap_or_default();
-    let in_flight = job.status.in_flight.iter();
-    let mut written = in_flight.filter(|device| target_of(job, &device.uuid) == target);
-    written.next().map_or_else(|| pod.name_any(), |device| device.uuid.clone())
+    let in_flight = job.status.in_flight.iter().map(|device| device.uuid.as_str());
+    let named = job.spec["uuid"].as_array().into_iter().flatten().filter_map(|uuid| uuid.as_str());
+    let written = in_flight.chain(named).find(|device| target_of(job, device) == target);
+    written.map_or_else(|| pod.name_any(), str::to_owned)
 }
 
 /// Whether a user means this device: as written in the job, or by the name of its Instance.

@@ -49,18 +49,16 @@ pub async fn run(to: &Connection, wanted: Plan, shell: &Shell) -> Result<End> {
                 Some(labels) => Fleet::read(&connected.client, scope, labels).await?.instances,
                 None => fleet.instances.clone(),
             };
-            let (chosen, missing) = filter.choose(&labelled, &connected.namespace);
-            let absent: Vec<String> = missing.into_iter().map(|(name, _)| name).collect();
-            let chosen: Vec<_> = chosen.into_iter().cloned().collect();
-            if chosen.is_empty() && absent.is_empty() {
-                bail!("no device fits; `kubectl flashjob devices` lists them all");
-            }
+            let (chosen, absent) = flash::by_flags(&filter, &labelled, &connected, shell)?;
             flash::compose(&chosen, &absent, &wanted.wishes, &connected.namespace)?
         }
     };
     let foreseen = foresee(&fleet, &job)?;
     shell.out(&print(&foreseen, wanted.output)?)?;
     shell.say(&sentence(&foreseen));
+    if job.spec.suspend == Some(true) || job.spec.abort == Some(true) {
+        shell.note("the job is held by spec.suspend or spec.abort: this is what it does once it is released");
+    }
     Ok(End::Done)
 }
 

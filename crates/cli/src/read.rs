@@ -98,6 +98,7 @@ pub async fn job(client: &Client, namespace: &str, name: &str) -> Result<Job> {
         Ok(None) => bail!(
             "there is no FlashJob {name} in namespace {namespace}; `kubectl get fj -A` lists them all"
         ),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(not_served("FlashJobs")),
         Err(error) => Err(failed(format!("cannot read FlashJob {name}"), &error)),
     }
 }
@@ -267,9 +268,14 @@ where
         found => found,
     };
     found.map_err(|error| match &error {
-        kube::Error::Api(status) if status.code == 404 => anyhow!(
-            "the cluster does not know {what}: the CRD is not installed; see `kubectl flashjob check`"
-        ),
+        // By its code: where a group is not served, the answer is no Status, and has no reason.
+        kube::Error::Api(status) if status.code == 404 => not_served(what),
         error => failed(format!("cannot list {what}"), error),
     })
+}
+
+fn not_served(what: &str) -> anyhow::Error {
+    anyhow!(
+        "the cluster does not know {what}: the CRD is not installed; see `kubectl flashjob check`"
+    )
 }

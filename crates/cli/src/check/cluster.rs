@@ -109,7 +109,7 @@ pub fn akri(seen: &Seen<Devices>) -> Line {
              handler run?",
         ),
         Ok(Devices::Found { all, without_endpoint }) if without_endpoint.is_empty() => {
-            Line::ok(what, format!("{all} {}", devices(*all)))
+            Line::ok(what, format!("{all} {} in all namespaces", devices(*all)))
         }
         Ok(Devices::Found { all, without_endpoint }) => {
             let named = without_endpoint.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
@@ -159,7 +159,7 @@ pub fn load_balancer(seen: &Seen<Vec<Balanced>>, now: Timestamp) -> Line {
     match oldest {
         None => Line::unsure(
             what,
-            "no Service has asked for an address yet",
+            "no Service asks for an address now",
             "kubectl create service loadbalancer address-test --tcp=4433; kubectl get service address-test; kubectl \
              delete service address-test. EXTERNAL-IP must become an IPv4 address that boards can reach",
         ),

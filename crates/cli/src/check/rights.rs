@@ -59,7 +59,12 @@ pub fn judge(seen: &[(Right, Seen<bool>)], namespace: &str) -> Vec<Line> {
             mine().filter(|(_, may)| *may == Ok(false)).map(|(right, _)| named(right)).collect();
         if !missing.is_empty() {
             let finding = format!("not in namespace {namespace}: {}", missing.join(", "));
-            return Line::fail(what, finding, format!("an administrator: {fix}"));
+            let fix = format!("an administrator: {fix}");
+            return match need {
+                Need::View => Line::fail(what, finding, fix),
+                // Who only looks needs no more.
+                Need::Edit => Line::unsure(what, finding, fix),
+            };
         }
         match mine().find_map(|(_, may)| may.as_ref().err()) {
             Some(unseen) => unseen.line(what, &format!("kubectl auth can-i --list -n {namespace}")),

@@ -45,11 +45,11 @@ fn every_device_that_is_not_done_has_a_sentence_and_something_to_do() {
     };
     let wanted = [
         "thermo: InProgress: 1 of 9 devices done",
-        "n/a: Offline: no Akri Instance for this device now. Until 00:00:00 UTC at most.",
-        "  What to do: check the board's power and network, and Akri's agent; it goes on when Akri finds it.",
+        "n/a: Offline: no Akri Instance for this device now; until 00:00:00 UTC at most",
+        "  What to do: check the board's power and network, and Akri's agent; it goes on when Akri finds it",
         "n/b: NoCallback, tried 3 times: nobody called",
-        "  What to do: check that the board reaches the Service's address on port 4433, and that it pins the flasher's certificate.",
-        "3 more are not begun yet: their batch has not begun, or others go first.",
+        "  What to do: check that the board reaches the Service's address on port 4433, and that it pins the flasher's certificate",
+        "Not begun yet: 3; their batch comes later, or others go first.",
     ];
     assert_eq!(explain(&job(status)), wanted);
 }

@@ -5,6 +5,7 @@
 use std::io::BufRead;
 
 use flashjob_plan::instances::Instance;
+use flashjob_plan::selector::same_board;
 
 use super::compose::tag;
 use crate::args::{Wishes, amount, seconds};
@@ -47,7 +48,12 @@ impl<R: BufRead, W: FnMut(&str)> Lines<R, W> {
         loop {
             match read(&self.line(question)?) {
                 Ok(answer) => return Some(answer),
-                Err(why) => (self.tell)(&format!("{why}\n")),
+                Err(why) => {
+                    let mut letters = why.chars();
+                    let first = letters.next().map(|c| c.to_ascii_uppercase());
+                    let why: String = first.into_iter().chain(letters).collect();
+                    (self.tell)(&format!("{why}\n"));
+                }
             }
         }
     }
@@ -79,10 +85,13 @@ pub fn devices<'a, R: BufRead, W: FnMut(&str)>(
             if text.is_empty() { unknown.to_owned() } else { clean(text) }
         };
         (lines.tell)(&format!(
-            "[{number}] UUID: {}, Device Type: {}, Application Type: {}\n",
+            "[{number}] UUID: {}, Device Type: {}, Application Type: {} ({}/{}, runs {})\n",
             clean(&instance.uid),
             or(&instance.device, "Unknown Device Type"),
             or(&instance.application, "Unknown Application Type"),
+            clean(&instance.namespace),
+            clean(&instance.name),
+            or(&instance.version, "an unknown version"),
         ));
     }
     let all = lines.until("\nDo you want to select all UUIDs? (y/n): ", yes_or_no)?;
@@ -146,7 +155,7 @@ pub fn wishes<R: BufRead, W: FnMut(&str)>(
 
 fn same(asked: &str, found: &str, unknown: &str) -> bool {
     let found = if found.is_empty() { unknown } else { found };
-    asked.to_lowercase() == found.to_lowercase()
+    asked.to_lowercase() == found.to_lowercase() || same_board(asked, found)
 }
 
 fn yes_or_no(answer: &str) -> Result<bool, String> {

@@ -8,6 +8,8 @@ mod compose;
 mod pick;
 mod save;
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 use flashjob_api::FlashJob;
 use flashjob_plan::instances::Instance;
@@ -49,7 +51,7 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
     fleet.notes.iter().for_each(|note| shell.note(note));
 
     let (devices, absent) = match chosen_by_flags && !wanted.pick {
-        true => by_flags(&filter, &fleet, &connected, shell)?,
+        true => by_flags(&filter, &fleet.instances, &connected, shell)?,
         false => {
             let Some(devices) = by_asking(&mut wanted, &filter, &fleet, shell)? else {
                 shell.say("\nNothing was made.");
@@ -59,6 +61,8 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
         }
     };
     let job = compose(&devices, &absent, &wanted.wishes, &connected.namespace)?;
+    // A job that makes no sense is not written anywhere.
+    let foreseen = plan::foresee(&fleet, &job)?;
     if let Some(file) = &wanted.save {
         let text = save::documented(&job, &devices, shell)?;
         save::write(file, &text, shell)?;
@@ -66,16 +70,26 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
     if let Some(file) = &wanted.save_full {
         save::write(file, &save::whole(&job)?, shell)?;
     }
-    let foreseen = plan::foresee(&fleet, &job)?;
+    // A job that goes to standard output has it for itself.
+    let piped = [&wanted.save, &wanted.save_full]
+        .iter()
+        .any(|file| file.as_deref() == Some(Path::new("-")));
+    let data = |text: &str| match piped {
+        true => {
+            shell.tell(text);
+            Ok(())
+        }
+        false => shell.out(text),
+    };
     if wanted.dry_run {
-        shell.out(&plan::print(&foreseen, PlanOutput::Table)?)?;
+        data(&plan::print(&foreseen, PlanOutput::Table)?)?;
         shell.say(&format!("{} Nothing was made: --dry-run.", plan::sentence(&foreseen)));
         return Ok(End::Done);
     }
     shell.say(&plan::sentence(&foreseen));
     let made = create(&connected.client, job, wanted.wishes.name.is_some()).await?;
     let name = made.name_any();
-    shell.out(&format!("flashjob.application.flashjob.nbfc.io/{name} created\n"))?;
+    data(&format!("flashjob.application.flashjob.nbfc.io/{name} created\n"))?;
     follow(&connected, &name, wanted.waiting, shell).await
 }
 
@@ -116,8 +130,13 @@ pub fn complete(wishes: &Wishes) -> Result<(), Usage> {
 type Chosen = (Vec<Instance>, Vec<String>);
 
 /// Devices, and those named by namespace/name that are not there now: a job waits for them.
-fn by_flags(filter: &Filter, fleet: &Fleet, to: &Connected, shell: &Shell) -> Result<Chosen> {
-    let (chosen, missing) = filter.choose(&fleet.instances, &to.namespace);
+pub fn by_flags(
+    filter: &Filter,
+    instances: &[Instance],
+    to: &Connected,
+    shell: &Shell,
+) -> Result<Chosen> {
+    let (chosen, missing) = filter.choose(instances, &to.namespace);
     let mut absent = Vec::new();
     for (name, why) in missing {
         if !name.contains('/') || why.starts_with("it fits") {

@@ -20,6 +20,7 @@ pub fn pick<'a>(all: &[&'a Instance]) -> Result<Option<Vec<&'a Instance>>> {
     let asked = MultiSelect::new("Which devices?", lines)
         .with_help_message("type to search, space to tick, enter when done, esc to leave")
         .with_page_size(15)
+        .with_formatter(&|ticked| format!("{} ticked", ticked.len()))
         .with_validator(one)
         .raw_prompt();
     match asked {

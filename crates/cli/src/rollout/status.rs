@@ -10,7 +10,6 @@ use flashjob_plan::preview;
 use futures::StreamExt;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
-use tokio::time::Instant;
 
 use super::picture::{Batches, Told, picture};
 use crate::clock;
@@ -41,27 +40,39 @@ pub async fn follow(
     timeout: Option<Duration>,
     shell: &Shell,
 ) -> Result<End> {
-    let first = read::job(&to.client, &to.namespace, name).await?;
+    let time_is_up = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    let again = format!("kubectl flashjob rollout status {name} -n {} --wait", to.namespace);
+    tokio::select! {
+        end = to_the_end(to, name, shell) => end,
+        () = time_is_up => {
+            shell.say(&format!("Not done in time. The rollout goes on; see: {again}"));
+            Ok(End::TimedOut)
+        }
+        _ = tokio::signal::ctrl_c() => {
+            shell.say(&format!("\nInterrupted. The rollout goes on; see: {again}"));
+            Ok(End::Interrupted)
+        }
+    }
+}
+
+async fn to_the_end(to: &Connected, name: &str, shell: &Shell) -> Result<End> {
+    let mut job = read::job(&to.client, &to.namespace, name).await?;
     let mut view = View::new(to, name, shell);
     let jobs: Api<FlashJob> = Api::namespaced(to.client.clone(), &to.namespace);
     let events = watcher::watch_object(jobs, name);
     let mut events = std::pin::pin!(events.default_backoff());
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut frames = tokio::time::interval(FRAME);
-    let mut job = first;
     loop {
         view.show(&job).await?;
         if let Some(end) = ended(&job) {
             view.last(&job)?;
             return Ok(end);
         }
-        let time_is_up = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        let again = format!("kubectl flashjob rollout status {name} -n {} --wait", to.namespace);
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(Some(seen))) => {
@@ -70,17 +81,9 @@ pub async fn follow(
                 }
                 Some(Ok(None)) => bail!("FlashJob {name} was deleted"),
                 Some(Err(error)) => view.trouble(&error),
-                None => bail!("the cluster has stopped telling about FlashJob {name}; again: {again}"),
+                None => bail!("the cluster has stopped telling about FlashJob {name}"),
             },
             _ = frames.tick(), if shell.is_live() => {}
-            () = time_is_up => {
-                shell.say(&format!("Not done in time. The rollout goes on; see: {again}"));
-                return Ok(End::TimedOut);
-            }
-            _ = tokio::signal::ctrl_c() => {
-                shell.say(&format!("\nInterrupted. The rollout goes on; see: {again}"));
-                return Ok(End::Interrupted);
-            }
         }
     }
 }
@@ -97,7 +100,7 @@ fn ended(job: &Job) -> Option<End> {
     }
 }
 
-/// Which device is in which batch, from the ledger, or from the spec where that may not be read.
+/// Which device is in which batch, from the ledger; nothing where that may not be read.
 async fn batches(to: &Connected, job: &Job) -> Batches {
     let ledger = read::ledger(&to.client, job).await.ok().flatten();
     let settings = Settings { flashjob_image: Some("any".into()), ..Settings::default() };

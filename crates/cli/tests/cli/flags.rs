@@ -143,6 +143,10 @@ spec:
         board.uid().unwrap_or_default(),
     );
     assert_eq!(std::fs::read_to_string(&file)?, wanted);
+    // On standard output it is alone.
+    let piped = ["flash", &uuid, FIRMWARE, "--save-full=-", "--dry-run"];
+    let out = site.run(&piped).await.well();
+    let _: flashjob_api::FlashJob = serde_saphyr::from_str(&out)?;
     // Both are taken by the server.
     for (file, name) in [(file, "documented"), (full, "whole")] {
         let mut job: flashjob_api::FlashJob =

@@ -96,7 +96,7 @@ async fn waiting_ends_in_time_and_the_rollout_goes_on() -> Result<()> {
     assert_eq!(out, "flashjob.application.flashjob.nbfc.io/c paused\n");
     site.phase("c", Phase::Suspended).await?;
     let words = site.run(&["explain", "c"]).await.well();
-    assert!(words.contains("to go on: kubectl flashjob rollout resume c"), "{words}");
+    assert!(words.contains("to go on: kubectl flashjob rollout resume c -n"), "{words}");
     let again = site.run(&["rollout", "pause", "c"]).await;
     assert!(again.err.contains("it is held already"), "{again:#?}");
     site.run(&["rollout", "resume", "c"]).await.well();

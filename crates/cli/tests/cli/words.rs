@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 use flashjob_sim::Script;
+use serde_json::{Value, json};
 
 use crate::site::{PROGRAM, Site, run};
 
@@ -123,15 +124,43 @@ fn colours_are_for_terminals_whose_user_wants_them() -> Result<()> {
 }
 
 #[tokio::test]
+async fn contexts_and_users_are_those_of_the_kubeconfig() -> Result<()> {
+    let site = Site::new(|_| Script::success("")).await?;
+    let mut config: Value = serde_saphyr::from_str(&std::fs::read_to_string(&site.kubeconfig)?)?;
+    let nobody = site.cluster.token("nobody").unwrap_or_default();
+    let users = config["users"].as_array_mut().unwrap();
+    users.push(json!({ "name": "guest", "user": { "token": nobody } }));
+    let mut elsewhere = config["contexts"][0].clone();
+    elsewhere["name"] = json!("elsewhere");
+    elsewhere["context"]["namespace"] = json!("another-namespace");
+    config["contexts"].as_array_mut().unwrap().push(elsewhere);
+    let file = site.kubeconfig.with_extension("contexts");
+    std::fs::write(&file, config.to_string())?;
+    let run = async |args: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(args).env("KUBECONFIG", &file);
+        tokio::task::spawn_blocking(move || run(command, "")).await.unwrap()
+    };
+    let own = format!("no FlashJob x in namespace {}", site.namespace);
+    run(&["explain", "x"]).await.badly(1, &own);
+    let words = "no FlashJob x in namespace another-namespace";
+    run(&["explain", "x", "--context", "elsewhere"]).await.badly(1, words);
+    run(&["explain", "x", "--context", "elsewhere", "-n", &site.namespace]).await.badly(1, &own);
+    run(&["explain", "x", "--user", "guest"]).await.badly(1, "ask for the role");
+    run(&["explain", "x", "--context", "nowhere"]).await.badly(1, "kubectl config view");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_credential_plugin_is_asked() -> Result<()> {
     let site = Site::new(|_| Script::success("")).await?;
     let text = std::fs::read_to_string(&site.kubeconfig)?;
     let token = site.cluster.token("admin").unwrap_or_default();
-    let mut config: serde_json::Value = serde_saphyr::from_str(&text)?;
-    let credential = serde_json::json!({
+    let mut config: Value = serde_saphyr::from_str(&text)?;
+    let credential = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": { "token": token },
     });
-    config["users"][0]["user"] = serde_json::json!({ "exec": {
+    config["users"][0]["user"] = json!({ "exec": {
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": "printf",
         "args": ["%s", credential.to_string()],

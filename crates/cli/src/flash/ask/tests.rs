@@ -33,7 +33,7 @@ fn talk(answers: &str) -> (Option<(Vec<String>, Wishes)>, String) {
 #[test]
 fn the_documented_answers_are_taken_as_they_are() {
     let image = "harbor.nbfc.io/nubificus/esp32:x.x.xxxxxxx";
-    let (told, said) = talk(&format!("esp32\nthermo\n\ny\n{image}\n0.2.0\n\n2\n30\n"));
+    let (told, said) = talk(&format!("ESP-32\nthermo\n\ny\n{image}\n0.2.0\n\n2\n30\n"));
     let (chosen, wishes) = told.unwrap();
     assert_eq!(chosen, ["a", "b"]);
     assert_eq!(wishes.firmware.as_deref(), Some(image));
@@ -47,8 +47,8 @@ Enter device type to filter (or press Enter to skip): \
 Enter application type to filter (or press Enter to skip): \
 Enter UUID to filter (or press Enter to skip): \n\
 Available Akri Instances:
-[0] UUID: d95c7c2d, Device Type: esp32, Application Type: thermo
-[1] UUID: 44606d10, Device Type: esp32, Application Type: thermo
+[0] UUID: d95c7c2d, Device Type: esp32, Application Type: thermo (default/a, runs an unknown version)
+[1] UUID: 44606d10, Device Type: esp32, Application Type: thermo (default/b, runs an unknown version)
 
 Do you want to select all UUIDs? (y/n): \
 Enter the firmware to use: \
