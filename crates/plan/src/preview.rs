@@ -1,7 +1,7 @@
 //! What a job would do, before it is made: each device's batch, or why it would not be flashed.
 //!
-//! Nothing is worked out a second time here. The job's first look makes the ledger, [`rollout::turn`] is asked for one batch
-//! after the other as if each went well, and one [`Round`] with room for all says what would become of each device.
+//! Nothing is worked out a second time here. The job's first look makes the ledger, `rollout::turn` is asked for one batch
+//! after the other as if each went well, and one `Round` with room for all says what would become of each device.
 
 use flashjob_api::VersionPolicy;
 use jiff::Timestamp;
