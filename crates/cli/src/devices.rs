@@ -1,6 +1,6 @@
 //! `kubectl flashjob devices`: what Akri has found, and what jobs have to do with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -78,6 +78,7 @@ async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
     let mut changes = read::changes(&connected.client, namespace);
     let mut known: HashMap<String, Device> = HashMap::new();
     let mut told = Vec::new();
+    let mut first = true;
     loop {
         let fleet = Fleet::read(&connected.client, scope, selector).await?;
         if told != fleet.notes {
@@ -89,7 +90,10 @@ async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
         let path = |i: &Instance| format!("{}/{}", i.namespace, i.name);
         let devices = chosen.into_iter().map(|i| Device::new(i, involved.get(&path(i))));
         let mut devices: Vec<Device> = devices.collect();
-        let first = known.is_empty();
+        if !wanted.choice.is_given() && wanted.version.is_none() {
+            devices.extend(away(&fleet, &involved, namespace));
+            devices.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        }
         if wanted.watch {
             devices.retain(|d| known.get(&format!("{}/{}", d.namespace, d.name)) != Some(d));
             known
@@ -107,9 +111,30 @@ async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
         if !wanted.watch {
             return Ok(End::Done);
         }
+        first = false;
         tokio::time::sleep(PAUSE).await;
         let _ = tokio::time::timeout(LATEST, changes.next()).await;
     }
+}
+
+/// Devices that jobs are at and Akri does not see now: boards restart while they are flashed.
+fn away(
+    fleet: &Fleet,
+    involved: &HashMap<String, Involved>,
+    namespace: Option<&str>,
+) -> Vec<Device> {
+    let here: HashSet<(&str, &str)> =
+        fleet.instances.iter().map(|i| (i.namespace.as_str(), i.name.as_str())).collect();
+    let at_work = involved.iter().filter(|(_, involved)| involved.at_work.is_some());
+    let named = at_work.filter_map(|(path, involved)| Some((path.split_once('/')?, involved)));
+    let away = named.filter(|(path, _)| {
+        !here.contains(path) && namespace.is_none_or(|namespace| namespace == path.0)
+    });
+    away.map(|((namespace, name), involved)| {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Device::new(&Instance { namespace, name, ..Instance::default() }, Some(involved))
+    })
+    .collect()
 }
 
 /// Devices in one of the forms there are.

@@ -161,9 +161,13 @@ where
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    // What was there at the beginning is no change, and that the cluster does not answer is seen by who looks.
-    let is_change = |event: watcher::Result<watcher::Event<_>>| {
-        matches!(event, Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_))).then_some(())
+    // From the end of the first list on; what came before may have been missed by who looked earlier. That the cluster does
+    // not answer is seen by who looks.
+    let is_change = |event: watcher::Result<watcher::Event<_>>| match event {
+        Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone) => {
+            Some(())
+        }
+        _ => None,
     };
     let events = watcher(api, watcher::Config::default()).default_backoff();
     events.filter_map(move |event| std::future::ready(is_change(event))).boxed_local()

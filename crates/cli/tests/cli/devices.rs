@@ -80,6 +80,24 @@ async fn devices_are_filtered_and_say_what_became_of_them() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_board_that_restarts_while_it_is_flashed_stays_in_the_list() -> Result<()> {
+    let mut site = Site::new(|_| Script::success("").run_for(Duration::from_secs(10))).await?;
+    let boards = site.boards(1).await?;
+    site.operator().await?;
+    let firmware = "--firmware=registry.example/thermo:0.2.0";
+    site.run(&["flash", "--device=esp32", firmware, "--name=one"]).await.well();
+    site.status("one", "it to be flashed", |s| s.in_flight.iter().any(|d| d.state == "Flashing"))
+        .await?;
+    site.akri.lose(&boards[0]).await?;
+    let out = site.run(&["devices"]).await.well();
+    let line = out.lines().find(|line| line.contains(&boards[0].name_any())).unwrap_or_default();
+    assert!(line.contains(&format!("{}/one (Flashing)", site.namespace)), "{out}");
+    let out = site.run(&["devices", "--device=esp32", "-o=name"]).await.well();
+    assert_eq!(out, "", "what it is cannot be told now");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_change_is_printed_when_it_comes() -> Result<()> {
     let site = Site::new(|_| Script::success("")).await?;
     let (kubeconfig, namespace) = (site.kubeconfig.clone(), site.namespace.clone());
