@@ -138,7 +138,7 @@ pub struct InFlight {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// When the operator acts by itself if nothing happens: it gives the device up, or tries it again. Not set while a write
-    /// is under way or another job comes first.
+    /// is under way, the job is held, or another job or an earlier Pod has to go first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 }

@@ -79,7 +79,6 @@ pub fn advice(error: &kube::Error) -> &'static str {
             "ask for the role operator-flashjob-viewer-role or operator-flashjob-editor-role; \
              `kubectl flashjob check` shows what you may do"
         }
-        kube::Error::Api(status) if status.is_not_found() => "",
         kube::Error::Api(_) => "",
         kube::Error::Auth(_) => "the credentials of your kubeconfig do not work; log in again",
         _ => "is the cluster up, and the context the right one? See `kubectl cluster-info`",

@@ -5,12 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use flashjob_api::FlashJob;
-use flashjob_plan::addresses::Addresses;
-use flashjob_plan::boards::{Boards, Seniority};
-use flashjob_plan::facts::{Job, LedgerState, Settings, View};
-use flashjob_plan::instances::Instances;
-use flashjob_plan::preview::{Fate, Foreseen, preview};
-use jiff::Timestamp;
+use flashjob_plan::facts::{Job, Settings};
+use flashjob_plan::preview::{Fate, Foreseen, Other, boards, preview};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
@@ -92,78 +88,29 @@ pub fn foresee(fleet: &Fleet, job: &FlashJob) -> Result<Vec<Foreseen>> {
     metadata.creation_timestamp = Some(Time(now));
     let job = Job::read(&metadata, &serde_json::to_value(&job.spec)?, &settings);
     let instances = fleet.index();
-    let boards = boards(fleet, &job, &instances, &settings, now);
+    let others = fleet.jobs.iter().filter(|job| job.status.completion_time.is_none());
+    let others = others.map(|seen| {
+        let at_work = seen.status.in_flight.iter().filter(|device| {
+            matches!(device.state.as_str(), "Addressing" | "Starting" | "Flashing" | "Recording")
+        });
+        Other {
+            job: Job::read(&seen.metadata, &seen.spec, &settings),
+            ledger: fleet.ledgers.as_ref().and_then(|all| all.get(seen.uid())),
+            at_work: at_work.filter_map(|device| device.host_endpoint.clone()).collect(),
+        }
+    });
+    let boards = boards(&job, others.collect(), &instances, &settings, now);
     preview(&job, &settings, &instances, &boards, now).map_err(|why| anyhow!("{why}"))
 }
 
 /// Those of an operator that allows everything; what it does allow is not known here.
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings {
-        flashjob_image: Some("the operator's own".replace(' ', "-")),
+        flashjob_image: Some("the-operators-own".to_owned()),
         allow_host_network: true,
         unsafe_pod_templates: true,
         ..Settings::default()
     }
-}
-
-/// What the jobs that are under way have to do with which board: each is looked at as the operator does.
-fn boards(
-    fleet: &Fleet,
-    new: &Job,
-    instances: &Instances,
-    settings: &Settings,
-    now: Timestamp,
-) -> Boards {
-    let mut boards = Boards::default();
-    let place = |job: &Job| Seniority {
-        created: job.created,
-        namespace: job.namespace.clone(),
-        name: job.name.clone(),
-    };
-    boards.introduce(&new.uid, place(new));
-    for instance in &fleet.instances {
-        boards.know(&new.uid, &instance.endpoint);
-    }
-    let others = fleet.jobs.iter().filter(|job| job.status.completion_time.is_none());
-    let mut others: Vec<(Job, &crate::read::Job)> = others
-        .map(|seen| (Job::read(&seen.metadata, &seen.spec, settings), seen))
-        .filter(|(job, _)| (&job.namespace, &job.name) != (&new.namespace, &new.name))
-        .collect();
-    others.sort_by_key(|(job, _)| place(job));
-    let ledger_of = |job: &Job| fleet.ledgers.as_ref().and_then(|all| all.get(&job.uid));
-    for (job, _) in &others {
-        boards.introduce(&job.uid, place(job));
-        for record in ledger_of(job).iter().flat_map(|ledger| &ledger.records) {
-            boards.learn(&job.uid, record);
-        }
-    }
-    let (children, addresses) = (Default::default(), Addresses::default());
-    for (job, seen) in &others {
-        let at_work = seen.status.in_flight.iter().filter(|device| {
-            matches!(device.state.as_str(), "Addressing" | "Starting" | "Flashing" | "Recording")
-        });
-        let mut held: Vec<String> = at_work.filter_map(|d| d.host_endpoint.clone()).collect();
-        if let Some(ledger) = ledger_of(job) {
-            let view = View {
-                job,
-                settings,
-                ledger: LedgerState::Sealed(ledger),
-                instances: Some(instances),
-                children: &children,
-                settled: true,
-                trouble: None,
-                boards: &boards,
-                addresses: &addresses,
-            };
-            let plan = flashjob_plan::decide(&view, now);
-            held.extend(plan.claims.into_iter().flatten());
-            boards.want(&job.uid, plan.wants);
-        }
-        held.sort();
-        held.dedup();
-        boards.hold(&job.uid, held);
-    }
-    boards
 }
 
 /// A device of the plan as `-o json` and `-o yaml` print it.

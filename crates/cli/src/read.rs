@@ -229,7 +229,7 @@ fn put_together(maps: Vec<ConfigMap>) -> HashMap<String, Ledger> {
 }
 
 /// Lists everything, a page at a time.
-async fn pages<K>(api: &Api<K>, selector: &str) -> kube::Result<Vec<K>>
+pub async fn pages<K>(api: &Api<K>, selector: &str) -> kube::Result<Vec<K>>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {

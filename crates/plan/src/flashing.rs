@@ -13,7 +13,8 @@ use crate::ledger::Record;
 use crate::plan::{Deletion, NewObject};
 use crate::pod;
 use crate::prepare::wrong_board;
-use crate::round::{NO_ROOM, Round, SETTLING, State};
+use crate::round::{NO_ROOM, Round, SETTLING};
+use crate::waiting::State;
 
 /// How long past its deadline a Pod is left to end by itself.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(60);

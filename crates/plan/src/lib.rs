@@ -34,6 +34,7 @@ pub mod spec;
 mod status;
 mod template;
 mod twins;
+mod waiting;
 
 pub use decide::decide;
 pub use facts::{Job, LedgerState, Settings, View};

@@ -10,10 +10,11 @@ use crate::in_use::pod_in_use;
 use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{self, Outcome, Pinned, Record};
 use crate::plan::{Deletion, NewObject};
-use crate::round::{NO_ROOM, Round, State};
+use crate::round::{NO_ROOM, Round};
 use crate::selector::same_board;
 use crate::service;
 use crate::spec::Spec;
+use crate::waiting::State;
 
 /// Why there is no Instance to go on with.
 pub(crate) enum Missing {

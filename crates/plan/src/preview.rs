@@ -3,11 +3,13 @@
 //! Nothing is worked out a second time here. The job's first look makes the ledger, `rollout::turn` is asked for one batch
 //! after the other as if each went well, and one `Round` with room for all says what would become of each device.
 
+use std::collections::HashMap;
+
 use flashjob_api::VersionPolicy;
 use jiff::Timestamp;
 
 use crate::addresses::Addresses;
-use crate::boards::Boards;
+use crate::boards::{Boards, Seniority};
 use crate::decide::decide;
 use crate::facts::{Job, LedgerState, Settings, View};
 use crate::instances::Instances;
@@ -56,7 +58,7 @@ pub fn preview(
     now: Timestamp,
 ) -> Result<Vec<Foreseen>, String> {
     let spec = job.spec.as_ref().map_err(|invalid| invalid.0.clone())?;
-    let (children, addresses) = (Default::default(), Addresses::default());
+    let (children, addresses) = (HashMap::new(), Addresses::default());
     let view = |job, ledger| View {
         job,
         settings,
@@ -88,6 +90,67 @@ pub fn preview(
         Foreseen { device, instance, batch, fate, why }
     });
     Ok(devices.collect())
+}
+
+/// Another job that is under way, as far as it is known.
+pub struct Other<'a> {
+    /// The job.
+    pub job: Job,
+    /// Its ledger, if that may be read.
+    pub ledger: Option<&'a Ledger>,
+    /// The boards that its status says it is at.
+    pub at_work: Vec<String>,
+}
+
+/// What other jobs have to do with which board: each is looked at as the operator does, the oldest first.
+pub fn boards(
+    new: &Job,
+    mut others: Vec<Other<'_>>,
+    instances: &Instances,
+    settings: &Settings,
+    now: Timestamp,
+) -> Boards {
+    let place = |job: &Job| Seniority {
+        created: job.created,
+        namespace: job.namespace.clone(),
+        name: job.name.clone(),
+    };
+    let mut boards = Boards::default();
+    boards.introduce(&new.uid, place(new));
+    for instance in instances.iter() {
+        boards.know(&new.uid, &instance.endpoint);
+    }
+    others.retain(|other| other.job.name != new.name || other.job.namespace != new.namespace);
+    others.sort_by_key(|other| place(&other.job));
+    for Other { job, ledger, .. } in &others {
+        boards.introduce(&job.uid, place(job));
+        for record in ledger.iter().flat_map(|ledger| &ledger.records) {
+            boards.learn(&job.uid, record);
+        }
+    }
+    let (children, addresses) = (HashMap::new(), Addresses::default());
+    for Other { job, ledger, at_work: mut held } in others {
+        if let Some(ledger) = ledger {
+            let view = View {
+                job: &job,
+                settings,
+                ledger: LedgerState::Sealed(ledger),
+                instances: Some(instances),
+                children: &children,
+                settled: true,
+                trouble: None,
+                boards: &boards,
+                addresses: &addresses,
+            };
+            let plan = decide(&view, now);
+            held.extend(plan.claims.into_iter().flatten());
+            boards.want(&job.uid, plan.wants);
+        }
+        held.sort();
+        held.dedup();
+        boards.hold(&job.uid, held);
+    }
+    boards
 }
 
 /// The batch of each device, from the first on, if every batch goes well. Twins and what has left the job have none.

@@ -4,7 +4,8 @@
 //! place when that has left the job without having been flashed.
 
 use crate::ledger::{Outcome, Pinned, Record};
-use crate::round::{Round, State};
+use crate::round::Round;
+use crate::waiting::State;
 
 impl Round<'_> {
     /// Another entry of this job that is the same device, as written. What this very round has found counts, too.

@@ -14,8 +14,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
-use kube::api::{ListParams, PostParams};
-use kube::core::{NamespaceResourceScope, ObjectList};
+use kube::api::PostParams;
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::rights::{self, Right};
 use super::{Seen, Unseen};
 use crate::connect::{Connected, words};
+use crate::read;
 use crate::server_cert::SECRET;
 
 /// Where the operator is installed.
@@ -39,7 +40,6 @@ const CRD: &str = "flashjobs.application.flashjob.nbfc.io";
 
 /// How long one thing may take. All are looked at together.
 const PATIENCE: Duration = Duration::from_secs(15);
-const PAGE: u32 = 500;
 
 /// Whose FlashJob CRD the cluster has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,10 +180,8 @@ async fn devices(client: &Client, own: &str) -> kube::Result<Devices> {
     if !is_served(client, &Instance::api_version(&()), &Instance::plural(&())).await? {
         return Ok(Devices::NoCrd);
     }
-    let list = async |namespace: Option<&str>| {
-        let api = crate::read::instances(client, namespace);
-        pages(async |params| api.list(&params).await).await
-    };
+    let list =
+        async |namespace: Option<&str>| read::pages(&read::instances(client, namespace), "").await;
     let (mut all, mut without_endpoint) = (0, Vec::new());
     for object in here_or_everywhere(own, list).await? {
         let endpoint = &object.data["spec"]["brokerProperties"][HOST_ENDPOINT];
@@ -201,7 +199,7 @@ async fn services(client: &Client, own: &str) -> kube::Result<Vec<Balanced>> {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),
         };
-        pages(async |params| api.list(&params).await).await
+        read::pages(&api, "").await
     };
     Ok(here_or_everywhere(own, list).await?.into_iter().filter_map(balanced).collect())
 }
@@ -226,21 +224,6 @@ async fn here_or_everywhere<K>(
     match list(None).await {
         Err(kube::Error::Api(status)) if status.is_forbidden() => list(Some(own)).await,
         listed => listed,
-    }
-}
-
-async fn pages<K: Clone>(
-    list: impl AsyncFn(ListParams) -> kube::Result<ObjectList<K>>,
-) -> kube::Result<Vec<K>> {
-    let mut params = ListParams::default().limit(PAGE);
-    let mut all = Vec::new();
-    loop {
-        let page = list(params.clone()).await?;
-        all.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(all),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use flashjob_api::{FlashJob, Phase};
-use flashjob_plan::facts::{Job as JobFacts, Settings};
+use flashjob_plan::facts::Job as JobFacts;
 use flashjob_plan::preview;
 use futures::StreamExt;
 use kube::Api;
@@ -16,6 +16,7 @@ use crate::clock;
 use crate::connect::{Connected, words};
 use crate::exit::End;
 use crate::logs;
+use crate::plan;
 use crate::read::{self, Job};
 use crate::shell::Shell;
 
@@ -68,9 +69,9 @@ async fn to_the_end(to: &Connected, name: &str, shell: &Shell) -> Result<End> {
     let mut events = std::pin::pin!(events.default_backoff());
     let mut frames = tokio::time::interval(FRAME);
     loop {
-        view.show(&job).await?;
+        view.show(&job).await;
         if let Some(end) = ended(&job) {
-            view.last(&job)?;
+            view.last(&job);
             return Ok(end);
         }
         tokio::select! {
@@ -103,8 +104,7 @@ fn ended(job: &Job) -> Option<End> {
 /// Which device is in which batch, from the ledger; nothing where that may not be read.
 async fn batches(to: &Connected, job: &Job) -> Batches {
     let ledger = read::ledger(&to.client, job).await.ok().flatten();
-    let settings = Settings { flashjob_image: Some("any".into()), ..Settings::default() };
-    let facts = JobFacts::read(&job.metadata, &job.spec, &settings);
+    let facts = JobFacts::read(&job.metadata, &job.spec, &plan::settings());
     let (Some(ledger), Ok(spec)) = (ledger, facts.spec) else { return Batches::default() };
     let places = preview::batches(&spec, &ledger, clock::now());
     Batches::new(ledger.records.into_iter().map(|record| record.device).zip(places))
@@ -129,10 +129,9 @@ impl<'a> View<'a> {
         View { to, name, shell, drawn: 0, told, batches, known: None, troubled: false }
     }
 
-    async fn show(&mut self, job: &Job) -> Result<()> {
+    async fn show(&mut self, job: &Job) {
         if !self.shell.is_live() {
-            self.told.news(&job.status).iter().for_each(|line| self.shell.say(line));
-            return Ok(());
+            return self.told.news(&job.status).iter().for_each(|line| self.shell.say(line));
         }
         let now = (job.status.observed_generation, job.status.counts.map_or(0, |c| c.total));
         if job.status.counts.is_some() && self.known != Some(now) {
@@ -142,7 +141,6 @@ impl<'a> View<'a> {
         let (width, height) = self.shell.size();
         let says = logs::last_lines(&self.to.client, job, height / 2).await;
         self.draw(&picture(self.name, &job.status, &self.batches, &says, height), width);
-        Ok(())
     }
 
     /// Back to the first line of the last picture, and everything below it goes.
@@ -160,7 +158,7 @@ impl<'a> View<'a> {
     }
 
     /// The end in words, where a picture was: what failed, whole and not cut at the edge.
-    fn last(&mut self, job: &Job) -> Result<()> {
+    fn last(&self, job: &Job) {
         if self.shell.is_live() {
             for failure in &job.status.failures {
                 let line = format!("{}: {}: {}", failure.uuid, failure.reason, failure.message);
@@ -172,7 +170,6 @@ impl<'a> View<'a> {
             let name = self.name;
             self.shell.say(&format!("What to do: kubectl flashjob explain {name} -n {namespace}"));
         }
-        Ok(())
     }
 
     fn trouble(&mut self, error: &watcher::Error) {

@@ -38,7 +38,6 @@ async fn devices_are_searched_and_ticked_in_a_list() -> Result<()> {
         terminal.send("lamp")?;
         terminal.flush()?;
         terminal.exp_string("Which devices? lamp")?;
-        std::thread::sleep(std::time::Duration::from_millis(300));
         terminal.send(" ")?;
         terminal.send("\r")?;
         terminal.flush()?;

@@ -102,6 +102,7 @@ async fn a_change_is_printed_when_it_comes() -> Result<()> {
     let site = Site::new(|_| Script::success("")).await?;
     let (kubeconfig, namespace) = (site.kubeconfig.clone(), site.namespace.clone());
     site.boards(1).await?;
+    let (first, listed) = tokio::sync::oneshot::channel();
     let watching = tokio::task::spawn_blocking(move || -> Result<()> {
         let mut command = std::process::Command::new(PROGRAM);
         command
@@ -109,12 +110,13 @@ async fn a_change_is_printed_when_it_comes() -> Result<()> {
             .env("KUBECONFIG", kubeconfig);
         let mut terminal = rexpect::session::spawn_command(command, Some(60_000))?;
         terminal.exp_string("http-disc-")?;
+        let _ = first.send(());
         terminal.exp_string("http-disc-")?;
         terminal.send_control('c')?;
         terminal.exp_eof()?;
         Ok(())
     });
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    listed.await?;
     site.akri.discover(&site.address(7), "esp32", "thermo", "0.1.0").await?;
     watching.await?
 }
