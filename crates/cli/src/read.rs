@@ -222,9 +222,10 @@ fn put_together(maps: Vec<ConfigMap>) -> HashMap<String, Ledger> {
         }
     }
     // One that is being made, or broken, is none.
-    let read = shards
-        .into_iter()
-        .filter_map(|(job, shards)| Ledger::read(shards.values()).ok().map(|ledger| (job, ledger)));
+    let read = shards.into_iter().filter_map(|(job, shards)| {
+        let ledger = Ledger::read(&job, shards.values()).ok()?;
+        Some((job, ledger))
+    });
     read.collect()
 }
 

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::time::later;
+
 /// How long a Service may wait for its address before no more Services are made.
 const STARVED_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
@@ -64,13 +66,13 @@ impl Addresses {
     /// From when on no more Services are made, given since when this job's own wait.
     pub fn starved_at(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
         let longest = self.longest(job, own)?;
-        Some(self.given.map_or(longest, |given| given.max(longest)) + STARVED_AFTER)
+        Some(later(self.given.map_or(longest, |given| given.max(longest)), STARVED_AFTER))
     }
 
     /// From when on whoever does not need an address now gives it back, given since when this job's own Services wait. A
     /// queue that moves is still a queue.
     pub fn queued_at(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {
-        Some(self.longest(job, own)? + QUEUED_AFTER)
+        Some(later(self.longest(job, own)?, QUEUED_AFTER))
     }
 
     fn longest(&self, job: &str, own: Option<Timestamp>) -> Option<Timestamp> {

@@ -7,14 +7,15 @@ use jiff::Timestamp;
 
 use crate::deletion;
 use crate::edits::{Edits, chosen};
-use crate::facts::{LedgerState, View};
+use crate::facts::{Job, LedgerState, View};
 use crate::in_use::boards_at_work;
-use crate::ledger::{Ledger, Record};
+use crate::ledger::{Ledger, MOST_DEVICES, Record};
 use crate::names;
 use crate::plan::{LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
 use crate::rollout::{self, Turn};
 use crate::round::Round;
+use crate::spec::Invalid;
 use crate::status::{self, Verdict};
 
 /// Looks at one job and says what to do.
@@ -87,6 +88,9 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         let verdict = Verdict::Waiting { reason: "NoDevices", message };
         return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     }
+    if records.len() > MOST_DEVICES {
+        return stuck(view, Reason::InvalidSpec, &too_many(records.len()));
+    }
     let mut ledger =
         Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
     if job.generation == 1 {
@@ -120,6 +124,12 @@ fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
 /// A job with a ledger.
 fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     let edits = Edits::of(view, ledger, now);
+    if edits.too_many > 0 {
+        // As with any slip in the spec: what is under way goes on, nothing new starts until it is mended.
+        let spec = Err(Invalid(too_many(edits.too_many)));
+        let job = Job { spec, ..view.job.clone() };
+        return go_on(&View { job: &job, ..*view }, ledger, now);
+    }
     let mut round = Round::new(view, ledger, now);
     // Devices that failed before give way to those not tried yet: a board that never answers must not keep the places and
     // addresses of boards that would.
@@ -149,6 +159,13 @@ fn troubled(view: &View<'_>) -> Option<FlashJobStatus> {
     let message = format!("cannot begin, tried again: {trouble}");
     let verdict = Verdict::Waiting { reason: Reason::CreateRefused.as_str(), message };
     Some(status::plain(view.job, verdict))
+}
+
+fn too_many(devices: usize) -> String {
+    format!(
+        "spec asks for {devices} devices, with those that were taken out; {MOST_DEVICES} is the most, make another job for the \
+         rest"
+    )
 }
 
 fn stuck(view: &View<'_>, reason: Reason, message: &str) -> Plan {

@@ -7,15 +7,18 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 
 use crate::facts::View;
-use crate::ledger::{Change, Header, Ledger, Record, SHARD_SIZE};
+use crate::ledger::{Change, Header, Ledger, MOST_DEVICES, Record, SHARD_SIZE};
 use crate::prepare::pin;
 use crate::spec::Spec;
+use crate::time::later;
 
 /// What the spec's newest generation asks for.
 #[derive(Default)]
 pub struct Edits {
     /// Devices taken out (true) or taken in again (false), by their place.
     pub dropped: HashMap<usize, bool>,
+    /// So many devices there would be, which is more than a ledger may have: nothing of the edit is taken in.
+    pub too_many: usize,
     added: Vec<Record>,
     header: Option<Header>,
 }
@@ -50,17 +53,22 @@ impl Edits {
             nonce: spec.nonce.clone(),
             ..Record::new(&job.uid, device, &spec.revision, now)
         };
+        let mut more = new.clone().count();
         let mut added: Vec<Record> = new.map(record).take(room).collect();
         let released = header.suspended.is_some() && !spec.suspend;
         if added.is_empty() && (released || header.revision != spec.revision) {
             added = chosen(view, spec, records, now);
+            more = added.len();
             added.truncate(room);
+        }
+        if records.len() + more > MOST_DEVICES {
+            return Edits { too_many: records.len() + more, ..Edits::default() };
         }
         // The header says that all of this is written down, so it comes last, or with it.
         let whole = ledger.shards() == 1 || dropped.is_empty();
         let header =
             (added.is_empty() && whole).then(|| next_header(ledger, spec, job.generation, now));
-        Edits { dropped, added, header }
+        Edits { dropped, too_many: 0, added, header }
     }
 
     /// Adds the edits to what the devices' own steps have changed.
@@ -78,7 +86,7 @@ impl Edits {
             // Released: clocks that stood still go on where they were. Most devices go by the clock of their batch, which
             // the header has, so that a large ledger is not written anew.
             let stood = now.duration_since(since);
-            let go_on = |clock: Timestamp| (clock + stood).min(now.max(clock));
+            let go_on = |clock: Timestamp| later(clock, stood).min(now.max(clock));
             let batch = ledger.header.released_at;
             header.released_at = go_on(batch);
             for (index, record) in ledger.records.iter().enumerate() {

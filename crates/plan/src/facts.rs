@@ -15,6 +15,7 @@ use crate::instances::Instances;
 use crate::ledger::Ledger;
 use crate::names;
 use crate::spec::{Invalid, Spec};
+use crate::time::later;
 
 /// Everything `decide` looks at for one job.
 pub struct View<'a> {
@@ -309,7 +310,7 @@ impl Pod {
             Container::Ended { .. } => true,
             // Evicted or refused before the container began: nothing will start it any more.
             Container::Waiting(_) | Container::Unknown => {
-                self.terminal_since.is_some_and(|since| now >= since + SILENT_END_GRACE)
+                self.terminal_since.is_some_and(|since| now >= later(since, SILENT_END_GRACE))
             }
             Container::Running(_) => false,
         }

@@ -4,7 +4,6 @@
 //! while.
 
 use flashjob_api::Reason;
-use jiff::SignedDuration;
 
 use crate::access::Address;
 use crate::end::{self, End};
@@ -14,12 +13,13 @@ use crate::plan::{Deletion, NewObject};
 use crate::pod;
 use crate::prepare::wrong_board;
 use crate::round::{NO_ROOM, Round, SETTLING};
+use crate::time::{after, later};
 use crate::waiting::State;
 
 /// How long past its deadline a Pod is left to end by itself.
-const OVERDUE: SignedDuration = SignedDuration::from_secs(60);
+const OVERDUE_SECONDS: i64 = 60;
 /// How long a Pod may take to go before its node is believed lost.
-const NODE_LOST_AFTER: SignedDuration = SignedDuration::from_secs(300);
+const NODE_LOST_SECONDS: i64 = 300;
 
 impl Round<'_> {
     /// A device whose attempt is under way. Taken out of the job, it is left alone unless its Pod was sent.
@@ -64,15 +64,15 @@ impl Round<'_> {
 
     /// The Pod is there: is it over, stuck, or at work?
     fn watch_over(&mut self, index: usize, record: &Record, pod: &Pod) {
-        let limit = SignedDuration::from_secs(self.spec.map_or(600, |s| s.device_seconds));
+        let limit = self.spec.map_or(600, |s| s.device_seconds);
         if pod.over(self.now) {
             return self.end(index, record, Some(pod), end::of(pod));
         }
         if let Some(since) = pod.terminal_since {
-            self.plan.look_again_at(since + SILENT_END_GRACE);
+            self.plan.look_again_at(later(since, SILENT_END_GRACE));
         }
         if let Some(since) = pod.deleting {
-            let lost_at = since + NODE_LOST_AFTER;
+            let lost_at = after(since, NODE_LOST_SECONDS);
             if self.now >= lost_at {
                 let message =
                     format!("the flash Pod {} does not go away; is its node gone?", pod.name);
@@ -83,7 +83,7 @@ impl Round<'_> {
         }
         if let Container::Running(since) = pod.container {
             let since = since.unwrap_or(pod.created);
-            let overdue_at = since + limit + OVERDUE;
+            let overdue_at = after(since, limit + OVERDUE_SECONDS);
             if self.now >= overdue_at {
                 let message = format!("the flash Pod {} ran past its deadline", pod.name);
                 return self.end(index, record, Some(pod), End::failed(Reason::Timeout, message));
@@ -96,7 +96,7 @@ impl Round<'_> {
             self.plan.deletes.push(Deletion::of_pod(&record.target, record.attempt, pod));
             return self.waits(record, State::Starting, SETTLING, None);
         }
-        let give_up_at = pod.created + limit;
+        let give_up_at = after(pod.created, limit);
         let why = end::why_not_started(pod);
         if self.now >= give_up_at {
             return self.end(index, record, Some(pod), End::failed(Reason::NotStarted, why));

@@ -10,6 +10,9 @@ use serde_json::Value;
 /// The most that timeouts.offlineSeconds can be.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
+/// A property of a board that is longer than this, in bytes, is none: it goes into ledgers and statuses.
+const LONGEST_PROPERTY: usize = 1024;
+
 /// What we need of one Akri Instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instance {
@@ -40,7 +43,8 @@ impl Instance {
     pub fn read(metadata: ObjectMeta, spec: Value) -> Result<Instance, serde_json::Error> {
         let spec: InstanceSpec = serde_json::from_value(spec)?;
         let property = |name: &str| {
-            spec.broker_properties.get(name).map(|v| v.trim().to_owned()).unwrap_or_default()
+            let value = spec.broker_properties.get(name).map(|v| v.trim());
+            value.filter(|v| v.len() <= LONGEST_PROPERTY).unwrap_or_default().to_owned()
         };
         Ok(Instance {
             uid: metadata.uid.unwrap_or_default(),

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::names;
 
+mod reader;
 mod record;
+pub use reader::{MOST_DEVICES, Reader};
 pub use record::{Outcome, Pinned, Record};
 
 /// Devices per ConfigMap: well under the 1 MiB an object may have, with messages of 256 bytes.
@@ -163,37 +165,16 @@ impl Ledger {
         data
     }
 
-    /// Puts the data of all shards together again, in the order of the shards.
+    /// Puts the data of all shards of a job's ledger together again, in the order of the shards.
     pub fn read<'a>(
+        job_uid: &str,
         shards: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
     ) -> Result<Ledger, String> {
-        let mut all: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut reader = Reader::new(job_uid);
         for data in shards {
-            all.extend(data.iter().map(|(k, v)| (k.as_str(), v.as_str())));
+            reader.add(data)?;
         }
-        let text = all.get(HEADER).ok_or("the header is missing")?;
-        let header: Header = parse(HEADER, text)?;
-        if header.schema != SCHEMA {
-            return Err(format!("it has form {}, this operator reads {SCHEMA}", header.schema));
-        }
-        let mut records = Vec::with_capacity(header.devices);
-        for index in 0.. {
-            let key = record_key(index);
-            let Some(text) = all.get(key.as_str()) else { break };
-            let mut record: Record = parse(&key, text)?;
-            record.target = names::target(&header.job_uid, &record.device, &record.revision);
-            let permit = names::permit(&record.target, record.attempt);
-            record.permit = all.contains_key(permit.as_str());
-            records.push(record);
-        }
-        if records.len() < header.devices {
-            return Err(format!(
-                "{} of {} devices are missing",
-                header.devices - records.len(),
-                header.devices
-            ));
-        }
-        Ok(Ledger { header, records })
+        reader.finish()
     }
 
     /// The revision under way as it will be remembered, and those before it.
@@ -318,10 +299,6 @@ fn record_key(index: usize) -> String {
 fn json<T: Serialize>(value: &T) -> String {
     // Plain structs of strings and numbers: serialising them cannot fail.
     serde_json::to_string(value).unwrap_or_default()
-}
-
-fn parse<T: serde::de::DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("{key}: {error}"))
 }
 
 #[cfg(test)]

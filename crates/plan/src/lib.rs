@@ -33,6 +33,7 @@ mod service;
 pub mod spec;
 mod status;
 mod template;
+pub mod time;
 mod twins;
 mod waiting;
 

@@ -1,7 +1,7 @@
 //! From Pending to the permit: the device is found, checked, given an address, and then allowed to be flashed.
 
 use flashjob_api::{Reason, ServiceType};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::access::NODE_PORT;
 use crate::end::End;
@@ -14,6 +14,7 @@ use crate::round::{NO_ROOM, Round};
 use crate::selector::same_board;
 use crate::service;
 use crate::spec::Spec;
+use crate::time::after;
 use crate::waiting::State;
 
 /// Why there is no Instance to go on with.
@@ -122,7 +123,7 @@ impl<'a> Round<'a> {
 
     /// Everything is there: the next attempt may begin as soon as the ledger says so.
     fn permit(&mut self, index: usize, record: &Record, instance: &Instance) {
-        let attempt = record.attempt + 1;
+        let attempt = record.attempt.saturating_add(1);
         let found = || Some(ledger::message(&instance.version));
         let previous = record.previous.clone().or_else(found);
         let open = Record { attempt, previous, open: true, permit: true, ..record.clone() };
@@ -134,7 +135,7 @@ impl<'a> Round<'a> {
     fn wait_for_address(&mut self, index: usize, record: &Record, spec: &Spec, service: &Service) {
         let moved = self.view.addresses.moved();
         let since = moved.map_or(service.created, |moved| moved.max(service.created));
-        let give_up_at = since + SignedDuration::from_secs(spec.address_seconds);
+        let give_up_at = after(since, spec.address_seconds);
         if self.now >= give_up_at {
             let message = format!(
                 "Service {} got no address in {} s; is there a load balancer with a free address?",
@@ -194,8 +195,8 @@ impl<'a> Round<'a> {
     }
 
     fn gives_up_at(&self, refusal: &Refusal) -> Option<Timestamp> {
-        let limit = SignedDuration::from_secs(self.spec.map_or(600, |s| s.device_seconds));
-        refusal.definite.then(|| refusal.since + limit)
+        let limit = self.spec.map_or(600, |s| s.device_seconds);
+        refusal.definite.then(|| after(refusal.since, limit))
     }
 
     /// The API server did not take an object: again later, and in the end not at all. This is no attempt.
@@ -262,7 +263,7 @@ impl<'a> Round<'a> {
         };
         let limit = self.spec.map_or(300, |s| s.offline_seconds);
         let since = self.missing_since(record);
-        let give_up_at = since + SignedDuration::from_secs(limit);
+        let give_up_at = after(since, limit);
         let held = self.active().is_none();
         if self.now >= give_up_at && !held {
             let message = format!("{words}, and none for {limit} s");

@@ -5,10 +5,11 @@
 //! changes nothing about what was begun.
 
 use flashjob_api::Reason;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::ledger::{Header, Ledger, Outcome, Record};
 use crate::spec::Spec;
+use crate::time::after;
 
 /// What follows for the batch from where the devices stand.
 pub enum Turn {
@@ -39,13 +40,13 @@ pub fn turn(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Turn {
     if !begun || rest.iter().all(is_over) {
         return Turn::Same;
     }
-    let pause = SignedDuration::from_secs(if header.batch == 0 { 0 } else { spec.delay_seconds });
+    let pause = if header.batch == 0 { 0 } else { spec.delay_seconds };
     match header.batch_ended {
-        None if !pause.is_zero() => {
+        None if pause > 0 => {
             let ended = Header { batch_ended: Some(now), ..header.clone() };
             return Turn::Next(Box::new(ended));
         }
-        Some(ended) if now < ended + pause => return Turn::Wait(ended + pause),
+        Some(ended) if now < after(ended, pause) => return Turn::Wait(after(ended, pause)),
         _ => {}
     }
     // Devices that have left the job or have their result already take no place in a batch.

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use flashjob_api::Reason;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::access::NODE_PORT;
 use crate::end::{self, End};
@@ -19,6 +19,7 @@ use crate::plan::{AttemptEnd, LedgerPlan, Plan};
 use crate::rollout::{self, Turn};
 use crate::spec::Spec;
 use crate::status::{self, Summary};
+use crate::time::after;
 use crate::waiting::State;
 
 /// What is said while nothing may start yet.
@@ -252,14 +253,14 @@ impl<'a> Round<'a> {
         // Only an attempt whose Pod was made counts, and only such a one is made again.
         let made = record.open && (pod.is_some() || end.reason == Some(Reason::PodLost));
         let failed = made && end.outcome == Outcome::Failed;
-        next.tries += u32::from(failed);
+        next.tries = next.tries.saturating_add(u32::from(failed));
         let limit = self.spec.map_or(2, |s| s.retry_limit);
         if failed && end.reason.is_some_and(Reason::is_retried) && next.tries <= limit {
             let first = self.spec.map_or(10, |s| s.backoff_seconds);
             let doubled = first.saturating_mul(1 << next.tries.saturating_sub(1).min(10));
-            let pause = SignedDuration::from_secs(doubled.min(LONGEST_BACKOFF_SECONDS));
-            next.retry_at = Some(self.now + pause);
-            next.turn = self.now + pause;
+            let again_at = after(self.now, doubled.min(LONGEST_BACKOFF_SECONDS));
+            next.retry_at = Some(again_at);
+            next.turn = again_at;
         } else {
             next.outcome = Some(end.outcome);
         }
@@ -307,7 +308,7 @@ impl<'a> Round<'a> {
         let ended = job_status.completion_time.as_ref().map(|time| time.0);
         plan.finished = settled && ended.is_some();
         if let (Some(ended), Some(ttl)) = (ended, self.spec.and_then(|spec| spec.ttl_seconds)) {
-            let at = ended + SignedDuration::from_secs(ttl);
+            let at = after(ended, ttl);
             plan.expire = plan.finished && self.now >= at;
             plan.look_again_at(at.max(self.now));
         }

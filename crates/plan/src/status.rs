@@ -1,12 +1,13 @@
 //! The job's status, from what the devices' steps have shown. An output only: nothing here is ever read back.
 
 use flashjob_api::{Counts, Failure, FlashJobStatus, InFlight, Phase, Reason};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::facts::{Job, View};
 use crate::ledger::{Ledger, Outcome, Record};
 use crate::rollout;
+use crate::time::after;
 
 /// How many devices `inFlight` and `failures` list.
 pub const SHOWN: usize = 100;
@@ -108,7 +109,7 @@ pub fn of_job(
         // Said at once, and not only when what is being flashed has finished too.
         _ if halt.is_some() => words.push_str(&format!("; {}", why_halted(halt))),
         (Ok(spec), Some(ended)) if !spec.suspend => {
-            let next = ended + SignedDuration::from_secs(spec.delay_seconds);
+            let next = after(ended, spec.delay_seconds);
             words
                 .push_str(&format!("; the next batch begins at {}", next.strftime("%H:%M:%S UTC")));
         }

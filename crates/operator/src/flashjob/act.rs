@@ -21,6 +21,9 @@ use super::write;
 use crate::client::words;
 use crate::clock;
 
+/// A job that waits is looked at this often, however long it waits.
+const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
+
 impl Engine {
     /// Hands everything a plan asks for to the pool.
     pub(super) fn act(&mut self, uid: &str, plan: Plan) {
@@ -81,6 +84,8 @@ impl Engine {
         }
         if let Some(at) = look_again {
             let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
+            // Far away, it is looked at on the way: no timer runs for years.
+            let pause = pause.min(LONGEST_SLEEP);
             // A little later, so that the deadline has passed on the wall clock too.
             self.wake_at(uid, Instant::now() + pause + Duration::from_millis(5));
         }

@@ -86,12 +86,14 @@ impl Engine {
             }
             Answer::EventsSent => {}
             Answer::LedgerCreated(Ok(shards)) => {
-                self.replace_ledger(uid, Memory::read(shards));
+                self.replace_ledger(uid, Memory::read(uid, shards));
                 if let Some(job) = self.jobs.get_mut(uid) {
                     job.write_succeeded();
                 }
             }
-            Answer::LedgerCleared(Ok(())) => self.replace_ledger(uid, Memory::read(Vec::new())),
+            Answer::LedgerCleared(Ok(())) => {
+                self.replace_ledger(uid, Memory::read(uid, Vec::new()))
+            }
             Answer::LedgerCreated(Err(error)) | Answer::LedgerCleared(Err(error)) => {
                 self.reread_ledger(uid, &error);
             }
@@ -112,7 +114,7 @@ impl Engine {
                 }
             }
             Answer::LedgerRead(Ok(shards)) => {
-                let fresh = Memory::read(shards);
+                let fresh = Memory::read(uid, shards);
                 let Some(job) = self.jobs.get_mut(uid) else { return };
                 let arrived = job.ledger.writes_arrived(&fresh);
                 let settled = job.settled && (arrived || job.ledger.sealed() == fresh.sealed());

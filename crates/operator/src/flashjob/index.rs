@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use flashjob_plan::Kind;
 use flashjob_plan::facts::{Children, Pod, PodPhase, Refusal, Service, Slot, Versioned};
-use jiff::{SignedDuration, Timestamp};
+use flashjob_plan::time::after;
+use jiff::Timestamp;
 
 use super::observe::Child;
 
@@ -193,7 +194,7 @@ impl Index {
         let times = before.as_ref().map_or(1, |b| b.times + 1);
         let since = before.map_or(refusal.since, |b| b.since);
         let pause = 1_i64 << times.saturating_sub(1).min(6);
-        let retry_at = refusal.since + SignedDuration::from_secs(pause.min(60));
+        let retry_at = after(refusal.since, pause.min(60));
         *place = Some(Refusal { times, since, retry_at, ..refusal });
     }
 

@@ -61,13 +61,13 @@ enum Content {
 
 impl Memory {
     /// What was read: nothing, a part, or all of it.
-    pub fn read(mut shards: Vec<Shard>) -> Memory {
+    pub fn read(job_uid: &str, mut shards: Vec<Shard>) -> Memory {
         shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
         let leftovers = shards.iter().map(|s| (s.name.clone(), s.uid.clone())).collect();
         let content = match shards.first() {
             None => Content::Absent,
             Some(first) if !first.data.contains_key("header") => Content::Partial,
-            Some(_) => match Ledger::read(shards.iter().map(|s| &s.data)) {
+            Some(_) => match Ledger::read(job_uid, shards.iter().map(|s| &s.data)) {
                 Ok(ledger) => Content::Sealed(Box::new(ledger)),
                 Err(error) => Content::Broken(error),
             },

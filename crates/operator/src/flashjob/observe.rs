@@ -6,7 +6,8 @@ use flashjob_api::instance;
 use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
-use jiff::{SignedDuration, Timestamp};
+use flashjob_plan::time::after;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
@@ -94,7 +95,7 @@ pub fn pod_facts(pod: &slim::Pod) -> Pod {
     let container = flash.map(container).unwrap_or_default();
     // A deadline that passed later met a sidecar, and is no word about the flash.
     let allowed = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
-    let deadline = status.start_time.zip(allowed).map(|(t, s)| t.0 + SignedDuration::from_secs(s));
+    let deadline = status.start_time.zip(allowed).map(|(t, s)| after(t.0, s));
     let ended_in_time =
         matches!(container, Container::Ended { at, .. } if at.is_some() && at < deadline);
     Pod {

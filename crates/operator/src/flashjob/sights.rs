@@ -93,7 +93,7 @@ impl Engine {
             Some(known) if known.seen.version_number > seen.version_number => return,
             Some(known) => known.seen = seen,
             None => {
-                let ledger = Memory::read(self.ledgers.remove(&uid).unwrap_or_default());
+                let ledger = Memory::read(&uid, self.ledgers.remove(&uid).unwrap_or_default());
                 let job = &seen.job;
                 let (namespace, name) = (job.namespace.clone(), job.name.clone());
                 self.boards.introduce(&uid, Seniority { created: job.created, namespace, name });

@@ -17,9 +17,9 @@ fn what_is_written_is_read_back() {
     before.records[599].outcome = Some(Outcome::Succeeded);
     assert_eq!(before.shards(), 3);
     let data: Vec<_> = (0..3).map(|shard| before.shard_data(shard)).collect();
-    assert_eq!(Ledger::read(&data), Ok(before));
-    assert!(Ledger::read(&data[..2]).unwrap_err().contains("88 of 600"));
-    assert!(Ledger::read(&data[1..]).unwrap_err().contains("header"));
+    assert_eq!(Ledger::read("uid", &data), Ok(before));
+    assert!(Ledger::read("uid", &data[..2]).unwrap_err().contains("88 of 600"));
+    assert!(Ledger::read("uid", &data[1..]).unwrap_err().contains("header"));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_patch_is_the_few_keys_that_changed_and_leads_to_the_new_state() {
             };
         }
         now.apply(1, &change);
-        assert_eq!(Ledger::read(&data).as_ref(), Ok(&now));
+        assert_eq!(Ledger::read("uid", &data).as_ref(), Ok(&now));
     }
 }
 

@@ -5,6 +5,7 @@
 mod addresses;
 mod attempts;
 mod boards;
+mod broken;
 mod edits;
 mod listing;
 mod moments;

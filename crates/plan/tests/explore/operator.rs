@@ -120,7 +120,7 @@ impl Operator {
             return *id;
         }
         // What a new process reads is what this one knows.
-        assert_eq!(Ledger::read([&data]).as_ref(), Ok(&ledger));
+        assert_eq!(Ledger::read(&ledger.header.job_uid, [&data]).as_ref(), Ok(&ledger));
         let id = Id::try_from(self.ledgers.len()).unwrap();
         self.ids.insert(data, id);
         self.ledgers.push(ledger);
