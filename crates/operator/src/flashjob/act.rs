@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use flashjob_plan::ledger::Change;
 use flashjob_plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner};
-use futures::FutureExt;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
@@ -14,7 +13,8 @@ use super::engine::{Answer, Engine, Input};
 use super::index::Doubt;
 use super::ledger;
 use super::observe;
-use super::read::{self, in_time};
+use super::pool::Turn;
+use super::read;
 use super::slim;
 use super::status;
 use super::write;
@@ -91,29 +91,34 @@ impl Engine {
         }
     }
 
-    pub(super) fn enqueue(
-        &mut self,
-        uid: &str,
-        work: impl Future<Output = Answer> + Send + 'static,
-    ) {
-        let job = uid.to_owned();
-        self.pool.add(uid, work.map(|answer| Input::Answer(job, Box::new(answer))).boxed());
+    /// Has `work` done beside everything else. Its calls go by the turn of the job; its answer is an input.
+    pub(super) fn enqueue<W>(&mut self, uid: &str, work: impl FnOnce(Turn) -> W)
+    where
+        W: Future<Output = Answer> + Send + 'static,
+    {
+        let Some(whose) = self.whose(uid) else { return };
+        let retry = self.jobs.get(uid).is_some_and(|job| job.trouble.is_some());
+        let (job, inputs) = (whose.job.clone(), self.inputs.clone());
+        let work = work(self.pool.turn(whose, retry));
+        tokio::spawn(async move {
+            // A closed channel means that the process is stopping.
+            let _ = inputs.send(Input::Answer(job, Box::new(work.await))).await;
+        });
     }
 
     fn create(&mut self, uid: &str, object: NewObject) {
-        let client = self.context.client.clone();
         match object {
             NewObject::Service { target, object } => {
                 self.index.set_busy(uid, &target, Kind::Service, true);
-                self.enqueue(uid, async move {
-                    let created = write::create(&client, *object).await.map(observe::service);
+                self.enqueue(uid, |turn| async move {
+                    let created = write::create(&turn, *object).await.map(observe::service);
                     Answer::ServiceCreated { target, created }
                 });
             }
             NewObject::Pod { target, attempt, object } => {
                 self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
-                self.enqueue(uid, async move {
-                    let created = write::create(&client, *object).await.map(observe::pod);
+                self.enqueue(uid, |turn| async move {
+                    let created = write::create(&turn, *object).await.map(observe::pod);
                     Answer::PodCreated { target, attempt, created }
                 });
             }
@@ -124,16 +129,13 @@ impl Engine {
         let Some(job) = self.jobs.get(uid) else { return };
         let Deletion { target, kind, name, uid: object } = deletion;
         let namespace = job.seen.job.namespace.clone();
-        let client = self.context.client.clone();
         self.index.deleting(uid, &target, kind, &object);
-        self.enqueue(uid, async move {
+        self.enqueue(uid, |turn| async move {
             let result = match kind {
                 Kind::Service => {
-                    write::delete::<slim::Service>(&client, &namespace, &name, &object).await
+                    write::delete::<slim::Service>(&turn, &namespace, &name, &object).await
                 }
-                Kind::Pod(_) => {
-                    write::delete::<slim::Pod>(&client, &namespace, &name, &object).await
-                }
+                Kind::Pod(_) => write::delete::<slim::Pod>(&turn, &namespace, &name, &object).await,
             };
             Answer::Deleted { target, kind, uid: object, result }
         });
@@ -151,18 +153,18 @@ impl Engine {
                 continue;
             };
             let namespace = job.seen.job.namespace.clone();
-            let client = self.context.client.clone();
-            self.enqueue(&doubt.job.clone(), async move {
+            self.enqueue(&doubt.job.clone(), |turn| async move {
                 match doubt.kind {
                     Kind::Pod(attempt) => {
-                        let api: Api<slim::Pod> = Api::namespaced(client, &namespace);
-                        let found = read::live(&api, &doubt.name).await;
+                        let api: Api<slim::Pod> = Api::namespaced(turn.client.clone(), &namespace);
+                        let found = read::live(&turn, &api, &doubt.name).await;
                         let found = found.as_ref().map(observe::pod_facts);
                         Answer::PodChecked { doubt, attempt, found }
                     }
                     Kind::Service => {
-                        let api: Api<slim::Service> = Api::namespaced(client, &namespace);
-                        let found = read::live(&api, &doubt.name).await;
+                        let api: Api<slim::Service> =
+                            Api::namespaced(turn.client.clone(), &namespace);
+                        let found = read::live(&turn, &api, &doubt.name).await;
                         let found = found.as_ref().map(observe::service_facts);
                         Answer::ServiceChecked { doubt, found }
                     }
@@ -180,8 +182,8 @@ impl Engine {
         let api: Api<slim::Pod> =
             Api::namespaced(self.context.client.clone(), &job.seen.job.namespace);
         let selector = format!("{}={uid}", names::JOB_UID);
-        self.enqueue(uid, async move {
-            Answer::PodsListed(read::list(&api, &selector, 500, observe::pod).await)
+        self.enqueue(uid, |turn| async move {
+            Answer::PodsListed(read::list(&turn, &api, &selector, 500, observe::pod).await)
         });
     }
 
@@ -207,9 +209,9 @@ impl Engine {
         }
         let name = job.seen.job.name.clone();
         let (api, settings) = (self.job_api(uid), self.context.settings.clone());
-        self.enqueue(uid, async move {
+        self.enqueue(uid, |turn| async move {
             let patch = Patch::Merge(json!({ "metadata": metadata }));
-            let patched = in_time(api.patch(&name, &PatchParams::default(), &patch)).await;
+            let patched = turn.call(api.patch(&name, &PatchParams::default(), &patch)).await;
             Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings))))
         });
     }
@@ -225,9 +227,9 @@ impl Engine {
         let version = Some(job.seen.version.clone());
         let as_seen = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
         let api = self.job_api(uid);
-        self.enqueue(uid, async move {
+        self.enqueue(uid, |turn| async move {
             let params = DeleteParams::background().preconditions(as_seen);
-            Answer::Expired(in_time(api.delete(&name, &params)).await.map(|_| ()))
+            Answer::Expired(turn.call(api.delete(&name, &params)).await.map(|_| ()))
         });
     }
 
@@ -261,11 +263,11 @@ impl Engine {
         job.pace.last = Some((now, patch.to_string().len()));
         let name = job.seen.job.name.clone();
         let (api, settings) = (self.job_api(uid), self.context.settings.clone());
-        self.enqueue(uid, async move {
+        self.enqueue(uid, |turn| async move {
             let result = match serde_json::from_value(patch) {
                 Ok(patch) => {
                     let patch = Patch::<()>::Json(patch);
-                    in_time(api.patch_status(&name, &PatchParams::default(), &patch)).await
+                    turn.call(api.patch_status(&name, &PatchParams::default(), &patch)).await
                 }
                 Err(error) => Err(kube::Error::SerdeError(error)),
             };
@@ -279,14 +281,13 @@ impl Engine {
         if job.ledger.reading || job.hold.until().is_some() {
             return;
         }
-        let client = self.context.client.clone();
         let facts = job.seen.job.clone();
         match plan {
             LedgerPlan::Keep => {}
             LedgerPlan::Create(ledger) => {
                 job.ledger.reading = true;
-                self.enqueue(uid, async move {
-                    let created = ledger::create(&client, &facts, &owner(&facts), &ledger).await;
+                self.enqueue(uid, |turn| async move {
+                    let created = ledger::create(&turn, &facts, &owner(&facts), &ledger).await;
                     let filled = created.map(|mut shards| {
                         for (index, shard) in shards.iter_mut().enumerate() {
                             shard.data = ledger.shard_data(index);
@@ -298,10 +299,10 @@ impl Engine {
             }
             LedgerPlan::Clear(remains) => {
                 job.ledger.reading = true;
-                self.enqueue(uid, async move {
+                self.enqueue(uid, |turn| async move {
                     for (name, object) in remains {
                         let gone = write::delete::<slim::ConfigMap>(
-                            &client,
+                            &turn,
                             &facts.namespace,
                             &name,
                             &object,
@@ -335,19 +336,19 @@ impl Engine {
             let before = job.ledger.shards.get(shard).cloned();
             // Its part alone: with many shards, so many whole changes would be more than the operator may use.
             job.ledger.flushing.insert(shard, change.part(shard));
-            let (client, facts) = (self.context.client.clone(), job.seen.job.clone());
+            let facts = job.seen.job.clone();
             let of_this_shard =
                 |end: &&AttemptEnd| flashjob_plan::ledger::shard_of(end.index) == shard;
             let ended: Vec<AttemptEnd> = ended.iter().filter(of_this_shard).cloned().collect();
-            self.enqueue(uid, async move {
+            self.enqueue(uid, |turn| async move {
                 let began = Instant::now();
                 let result = match before {
-                    Some(before) => ledger::patch(&client, &facts.namespace, &before, &keys)
+                    Some(before) => ledger::patch(&turn, &facts.namespace, &before, &keys)
                         .await
                         .map_err(|error| words(&error)),
                     None => {
                         let data = keys.into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
-                        ledger::add(&client, &facts, &owner(&facts), shard, data).await
+                        ledger::add(&turn, &facts, &owner(&facts), shard, data).await
                     }
                 };
                 Answer::LedgerFlushed { shard, took: began.elapsed(), result, ended }
@@ -363,11 +364,11 @@ impl Engine {
         job.ledger.reading = true;
         let until = job.write_failed(why);
         let namespace = job.seen.job.namespace.clone();
-        let (client, job_uid) = (self.context.client.clone(), uid.to_owned());
-        self.enqueue(uid, async move {
-            // No retry without back-off.
+        let job_uid = uid.to_owned();
+        self.enqueue(uid, |turn| async move {
+            // No retry without back-off, and no slot for it.
             tokio::time::sleep_until(until).await;
-            let read = ledger::read_all(&client, Some(&namespace), Some(&job_uid)).await;
+            let read = ledger::read_all(&turn, Some(&namespace), Some(&job_uid)).await;
             Answer::LedgerRead(read.map(|mut all| all.remove(&job_uid).unwrap_or_default()))
         });
     }

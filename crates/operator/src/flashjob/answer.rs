@@ -11,7 +11,6 @@ use super::engine::{Answer, Engine, Input};
 use super::index::Doubt;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
-use super::read::in_time;
 use super::status;
 use super::write::Created;
 use crate::client::words;
@@ -261,9 +260,9 @@ impl Engine {
             return;
         }
         let recorder = self.context.recorder.clone();
-        self.enqueue(uid, async move {
+        self.enqueue(uid, |turn| async move {
             for event in events {
-                if let Err(error) = in_time(recorder.publish(&event, &reference)).await {
+                if let Err(error) = turn.call(recorder.publish(&event, &reference)).await {
                     tracing::warn!(
                         error = words(&error),
                         reason = event.reason,

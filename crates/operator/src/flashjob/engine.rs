@@ -17,7 +17,8 @@ use super::index::{Doubt, Index};
 use super::job::JobState;
 use super::ledger::{self, Shard};
 use super::observe::{Child, SeenJob};
-use super::pool::Pool;
+use super::pool::{Pool, Turn};
+use super::turns::{Turns, Whose};
 use super::watch::{Sight, Watches};
 use super::write::Created;
 use crate::client::words;
@@ -27,6 +28,8 @@ use crate::metrics::Metrics;
 
 /// Inputs that may wait; more than this, and the watches wait.
 const MOST_INPUTS: usize = 1024;
+/// How long jobs are looked at before what has come in meanwhile is taken in.
+const LOOKING: Duration = Duration::from_millis(20);
 /// How long writes under way may take to end when the process stops.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
@@ -108,7 +111,7 @@ pub enum Answer {
 pub struct Engine {
     pub(super) context: Context,
     pub(super) inputs: mpsc::Sender<Input>,
-    pub(super) pool: Pool<Input>,
+    pub(super) pool: Pool,
     pub(super) jobs: HashMap<String, JobState>,
     pub(super) index: Index,
     pub(super) instances: Instances,
@@ -122,6 +125,8 @@ pub struct Engine {
     pub(super) listed_jobs: Option<HashSet<String>>,
     pub(super) listed_instances: Option<HashSet<(String, String)>>,
     due: BTreeSet<(Instant, String)>,
+    /// The jobs whose time has come and that were not looked at yet.
+    looks: Turns<String>,
     /// What earlier processes left is taken into account in `boards`.
     claimed: bool,
 }
@@ -139,9 +144,11 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         inputs: inputs.clone(),
     };
     watches.start();
-    let (client, namespace) = (context.client.clone(), context.namespace.clone());
+    let pool = Pool::new(context.client.clone(), context.max_writes);
+    let turn = pool.turn(Whose::default(), false);
+    let namespace = context.namespace.clone();
     tokio::spawn(async move {
-        let ledgers = read_ledgers(&client, namespace.as_deref()).await;
+        let ledgers = read_ledgers(&turn, namespace.as_deref()).await;
         let _ = watches.inputs.send(Input::Ledgers(ledgers)).await;
         watches.start_jobs();
     });
@@ -151,7 +158,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         let _ = known.send(Input::CrdsKnown).await;
     });
     let mut engine = Engine {
-        pool: Pool::new(context.max_writes),
+        pool,
         context,
         inputs,
         jobs: HashMap::new(),
@@ -160,6 +167,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         boards: Boards::default(),
         addresses: Addresses::default(),
         due: BTreeSet::new(),
+        looks: Turns::default(),
         claimed: false,
         ledgers: HashMap::new(),
         synced: HashSet::new(),
@@ -167,9 +175,11 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         listed_instances: None,
     };
     loop {
-        let next = engine.due.first().map(|(at, _)| *at);
+        let next = engine.next_look();
         let sleep = async {
             match next {
+                // Calls and watches are on the same thread, and go on between two looks.
+                Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
@@ -188,25 +198,19 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
             () = sleep => {}
         }
         engine.look_at_due();
-        engine.send();
     }
     // Decides no more; what is on its way may arrive.
-    let deadline = Instant::now() + LAST_WRITES;
-    while engine.pool.running() > 0 {
-        match tokio::time::timeout_at(deadline, arriving.recv()).await {
-            Ok(Some(Input::Answer(..))) => engine.pool.done(),
-            Ok(Some(_)) => {}
-            Ok(None) | Err(_) => break,
-        }
+    if tokio::time::timeout(LAST_WRITES, engine.pool.finish()).await.is_err() {
+        tracing::warn!("some calls were not answered in time");
     }
     Ok(())
 }
 
 /// The ledgers of all jobs, read once, after the lease was won.
-async fn read_ledgers(client: &Client, namespace: Option<&str>) -> HashMap<String, Vec<Shard>> {
+async fn read_ledgers(turn: &Turn, namespace: Option<&str>) -> HashMap<String, Vec<Shard>> {
     let mut pause = Duration::from_millis(500);
     loop {
-        match ledger::read_all(client, namespace, None).await {
+        match ledger::read_all(turn, namespace, None).await {
             Ok(ledgers) => return ledgers,
             Err(error) => tracing::warn!(error = words(&error), "the ledgers could not be read"),
         }
@@ -221,7 +225,6 @@ impl Engine {
             Input::Ledgers(ledgers) => self.ledgers = ledgers,
             Input::Sight(sight) => self.see(sight),
             Input::Answer(job, answer) => {
-                self.pool.done();
                 self.answered(&job, *answer);
                 self.wake(&job);
             }
@@ -249,8 +252,7 @@ impl Engine {
 
     pub(super) fn wake_at(&mut self, uid: &str, at: Instant) {
         if let Some(job) = self.jobs.get_mut(uid) {
-            let at = job.look_at(at);
-            self.due.insert((at, uid.to_owned()));
+            self.due.extend(job.look_at(at).map(|at| (at, uid.to_owned())));
         }
     }
 
@@ -273,29 +275,56 @@ impl Engine {
         }
     }
 
+    pub(super) fn whose(&self, uid: &str) -> Option<Whose> {
+        let namespace = self.jobs.get(uid)?.seen.job.namespace.clone();
+        Some(Whose { namespace, job: uid.to_owned() })
+    }
+
+    /// When a job has to be looked at next.
+    fn next_look(&self) -> Option<Instant> {
+        match self.looks.is_empty() {
+            _ if !self.ready() => None,
+            true => self.due.first().map(|(at, _)| *at),
+            false => Some(Instant::now()),
+        }
+    }
+
+    /// Looks at the jobs whose time has come, for a while. Whoever is left over then has its turn among its neighbours,
+    /// so that large jobs of one namespace do not keep a small one of another waiting.
     fn look_at_due(&mut self) {
         if !self.ready() {
-            self.due.clear();
             return;
         }
-        if !self.claimed {
-            self.claimed = true;
-            self.claim_boards();
-        }
-        let now = Instant::now();
+        let began = Instant::now();
         let mut due = Vec::new();
         while let Some((at, uid)) = self.due.first().cloned() {
-            if at > now {
+            if at > began {
                 break;
             }
             self.due.pop_first();
-            if self.jobs.get_mut(&uid).is_some_and(|job| job.take_look(now)) {
+            if self.jobs.get_mut(&uid).is_some_and(|job| job.queue_look(began)) {
                 due.push(uid);
             }
         }
         // Older jobs first: what they want is known when the newer ones are looked at.
         due.sort_by(|a, b| self.boards.seniority(a).cmp(&self.boards.seniority(b)));
+        let mut due = due.into_iter();
+        if !self.claimed {
+            self.claimed = true;
+            self.claim_boards();
+            // All of them, before anything is taken in that could let a newer one go first.
+            due.by_ref().for_each(|uid| self.look(&uid));
+        }
+        while self.looks.is_empty() && began.elapsed() < LOOKING {
+            let Some(uid) = due.next() else { break };
+            self.look(&uid);
+        }
         for uid in due {
+            let Some(whose) = self.whose(&uid) else { continue };
+            self.looks.add(&whose, uid);
+        }
+        while began.elapsed() < LOOKING {
+            let Some(uid) = self.looks.next() else { break };
             self.look(&uid);
         }
     }
@@ -313,6 +342,9 @@ impl Engine {
     /// observe → decide → act, for one job.
     fn look(&mut self, uid: &str) {
         let began = Instant::now();
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.looked_at(began);
+        }
         let Some(job) = self.jobs.get(uid) else { return };
         let view = View {
             job: &job.seen.job,
@@ -328,16 +360,5 @@ impl Engine {
         let plan = decide(&view, clock::now());
         self.act(uid, plan);
         self.context.metrics.reconciled(began.elapsed());
-    }
-
-    /// Sends as many of the waiting writes as may be under way.
-    fn send(&mut self) {
-        while let Some(work) = self.pool.next() {
-            let inputs = self.inputs.clone();
-            tokio::spawn(async move {
-                // A closed channel means that the process is stopping.
-                let _ = inputs.send(work.await).await;
-            });
-        }
     }
 }

@@ -39,7 +39,17 @@ pub struct JobState {
     /// Nothing more will happen by itself.
     pub finished: bool,
     last_look: Option<Instant>,
-    look_at: Option<Instant>,
+    next_look: Look,
+}
+
+/// When a job will be looked at.
+enum Look {
+    /// When something happens.
+    Asleep,
+    /// At this time.
+    At(Instant),
+    /// As soon as it has its turn.
+    Queued,
 }
 
 /// A growing pause after failures.
@@ -86,7 +96,7 @@ impl JobState {
             counts: Counts::default(),
             finished: false,
             last_look: None,
-            look_at: None,
+            next_look: Look::Asleep,
         }
     }
 
@@ -102,12 +112,16 @@ impl JobState {
         self.hold.succeeded();
     }
 
-    /// Asks for a look at `at`; an earlier one that was asked for stays.
-    pub fn look_at(&mut self, at: Instant) -> Instant {
+    /// Asks for a look at `at` and says when it will be; an earlier one that was asked for stays.
+    pub fn look_at(&mut self, at: Instant) -> Option<Instant> {
         let earliest = self.last_look.map_or(at, |last| at.max(last + self.pause()));
-        let at = self.look_at.map_or(earliest, |before| before.min(earliest));
-        self.look_at = Some(at);
-        at
+        let at = match self.next_look {
+            Look::Queued => return None,
+            Look::At(before) => before.min(earliest),
+            Look::Asleep => earliest,
+        };
+        self.next_look = Look::At(at);
+        Some(at)
     }
 
     fn pause(&self) -> Duration {
@@ -116,13 +130,18 @@ impl JobState {
         LOOK_EVERY_PER_DEVICE.saturating_mul(devices).clamp(LOOK_EVERY, LONGEST_PAUSE)
     }
 
-    /// Whether a look is due; if so it counts as taken.
-    pub fn take_look(&mut self, now: Instant) -> bool {
-        let due = self.look_at.is_some_and(|at| at <= now);
+    /// Whether a look is due; if so the job has to be looked at when it has its turn.
+    pub fn queue_look(&mut self, now: Instant) -> bool {
+        let due = matches!(self.next_look, Look::At(at) if at <= now);
         if due {
-            self.look_at = None;
-            self.last_look = Some(now);
+            self.next_look = Look::Queued;
         }
         due
+    }
+
+    /// It is looked at now.
+    pub fn looked_at(&mut self, now: Instant) {
+        self.next_look = Look::Asleep;
+        self.last_look = Some(now);
     }
 }

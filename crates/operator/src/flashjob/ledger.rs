@@ -13,11 +13,12 @@ use flashjob_plan::names;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::read::{self, in_time};
+use super::pool::Turn;
+use super::read;
 use super::slim;
 use super::write::{self, Created};
 
@@ -139,13 +140,13 @@ impl Memory {
 
 /// Reads the ledgers of every job, or of one.
 pub async fn read_all(
-    client: &Client,
+    turn: &Turn,
     namespace: Option<&str>,
     job_uid: Option<&str>,
 ) -> kube::Result<HashMap<String, Vec<Shard>>> {
     let api: Api<slim::ConfigMap> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
+        Some(namespace) => Api::namespaced(turn.client.clone(), namespace),
+        None => Api::all(turn.client.clone()),
     };
     let selector = match job_uid {
         Some(uid) => format!("{},{}={uid}", names::SHARD, names::JOB_UID),
@@ -160,7 +161,7 @@ pub async fn read_all(
     };
     let mut ledgers: HashMap<String, Vec<Shard>> = HashMap::new();
     // A shard may be 200 KB: small pages keep the memory flat.
-    for (job, shard) in read::list(&api, &selector, 50, ours).await? {
+    for (job, shard) in read::list(turn, &api, &selector, 50, ours).await? {
         ledgers.entry(job).or_default().push(shard);
     }
     Ok(ledgers)
@@ -168,14 +169,14 @@ pub async fn read_all(
 
 /// Makes the ConfigMaps of a new ledger, the one with the header last: it is sealed when that one is there.
 pub async fn create(
-    client: &Client,
+    turn: &Turn,
     job: &Job,
     owner: &OwnerReference,
     ledger: &Ledger,
 ) -> Result<Vec<Shard>, String> {
     let mut shards = Vec::new();
     for index in (0..ledger.shards()).rev() {
-        shards.push(add(client, job, owner, index, ledger.shard_data(index)).await?);
+        shards.push(add(turn, job, owner, index, ledger.shard_data(index)).await?);
     }
     shards.reverse();
     Ok(shards)
@@ -183,7 +184,7 @@ pub async fn create(
 
 /// Makes one more ConfigMap.
 pub async fn add(
-    client: &Client,
+    turn: &Turn,
     job: &Job,
     owner: &OwnerReference,
     index: usize,
@@ -203,7 +204,7 @@ pub async fn add(
         data: Some(data.clone()),
         ..ConfigMap::default()
     };
-    match write::create(client, object).await {
+    match write::create(turn, object).await {
         Created::There(slim::ConfigMap { metadata, data: Some(found) }) if found == data => {
             Ok(shard(&metadata, None))
         }
@@ -214,19 +215,18 @@ pub async fn add(
 
 /// Changes one ConfigMap, if nobody else has.
 pub async fn patch(
-    client: &Client,
+    turn: &Turn,
     namespace: &str,
     shard_before: &Shard,
     keys: &BTreeMap<String, Option<String>>,
 ) -> kube::Result<Shard> {
-    let api: Api<slim::WrittenConfigMap> = Api::namespaced(client.clone(), namespace);
+    let api: Api<slim::WrittenConfigMap> = Api::namespaced(turn.client.clone(), namespace);
     let patch = json!({
         "metadata": { "resourceVersion": shard_before.version, "uid": shard_before.uid },
         "data": keys,
     });
-    let patched =
-        in_time(api.patch(&shard_before.name, &PatchParams::default(), &Patch::Merge(&patch)))
-            .await?;
+    let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+    let patched = turn.call(api.patch(&shard_before.name, &params, &patch)).await?;
     Ok(shard(&patched.metadata, None))
 }
 

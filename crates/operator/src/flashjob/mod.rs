@@ -8,7 +8,8 @@
 //! ```
 //!
 //! One task, the engine, owns all state and never waits for the API server: it takes inputs (what a watch saw, what a
-//! write came to), looks again at the jobs they touch, and hands writes to a bounded pool.
+//! write came to), looks again at the jobs they touch, and hands writes to a bounded pool,
+//! where namespaces take turns.
 
 mod act;
 mod answer;
@@ -23,6 +24,7 @@ mod read;
 mod sights;
 mod slim;
 mod status;
+mod turns;
 mod watch;
 mod write;
 

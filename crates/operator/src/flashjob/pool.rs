@@ -1,89 +1,213 @@
-//! The write pool: bounded, and fair between jobs.
+//! The pool: how many calls may be under way at once, and who goes next.
 //!
-//! A job with thousands of writes in its queue and a job with one take turns, so the one does not wait for the
-//! thousands.
+//! A [`Turn`] is one job's way to the API server. Each of its calls waits for a slot, has it for the time of that one
+//! call, and gives it back. Whoever has to wait for anything but the answer, such as the end of a pause after a failure,
+//! does so without a slot, and queues up again when the pause is over. Slots are handed out as [`Turns`] says.
+//!
+//! Jobs whose last write failed have a few of the slots between them, and no more: hundreds that are refused and try
+//! again would otherwise keep the API server busy, and everybody else's calls slow, with nothing to show for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use futures::future::BoxFuture;
+use kube::Client;
+use tokio::sync::{Notify, oneshot};
 
-/// A write that has yet to be sent, and what it will say when it is done.
-pub type Work<T> = BoxFuture<'static, T>;
+use super::turns::{Turns, Whose};
 
-/// The writes that wait, and how many are under way.
-pub struct Pool<T> {
-    limit: usize,
-    running: usize,
-    queues: HashMap<String, VecDeque<Work<T>>>,
-    turns: VecDeque<String>,
+/// How long a call may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One in so many slots is for jobs that try again.
+const SHARE_OF_RETRIES: usize = 16;
+
+/// The slots, and the client that makes the calls.
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    slots: Mutex<Slots<oneshot::Sender<Slot>>>,
+    /// A slot was given back.
+    returned: Notify,
 }
 
-impl<T> Pool<T> {
-    /// At most `limit` writes at once.
-    pub fn new(limit: usize) -> Pool<T> {
-        Pool { limit, running: 0, queues: HashMap::new(), turns: VecDeque::new() }
+/// How many slots are taken, and who waits for one.
+struct Slots<W> {
+    limit: usize,
+    under_way: usize,
+    retries_under_way: usize,
+    waiting: Turns<W>,
+    retries: Turns<W>,
+    /// The slot before went to a retry.
+    retried: bool,
+}
+
+/// One job's way to the API server.
+#[derive(Clone)]
+pub struct Turn {
+    /// What makes the calls.
+    pub client: Client,
+    pool: Pool,
+    whose: Whose,
+    retry: bool,
+}
+
+/// The right to have one call under way.
+struct Slot {
+    pool: Pool,
+    retry: bool,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.slots().give_back(self.retry);
+        self.pool.0.returned.notify_one();
+        self.pool.hand_out();
+    }
+}
+
+impl Pool {
+    /// At most `limit` calls at once.
+    pub fn new(client: Client, limit: usize) -> Pool {
+        let slots = Mutex::new(Slots::new(limit));
+        Pool(Arc::new(Shared { client, slots, returned: Notify::new() }))
     }
 
-    /// Puts a write at the end of its job's queue.
-    pub fn add(&mut self, job: &str, work: Work<T>) {
-        let queue = self.queues.entry(job.to_owned()).or_default();
-        if queue.is_empty() {
-            self.turns.push_back(job.to_owned());
+    /// The calls of one job; `retry` if its last write failed.
+    pub fn turn(&self, whose: Whose, retry: bool) -> Turn {
+        Turn { client: self.0.client.clone(), pool: self.clone(), whose, retry }
+    }
+
+    /// From now on no call begins. Returns when those under way have ended.
+    pub async fn finish(&self) {
+        self.slots().limit = 0;
+        while self.slots().under_way > 0 {
+            self.0.returned.notified().await;
         }
-        queue.push_back(work);
     }
 
-    /// The next write to send, if one may be sent now. [`Pool::done`] must follow when it is answered.
-    pub fn next(&mut self) -> Option<Work<T>> {
-        if self.running >= self.limit {
+    /// Gives free slots to those who are next.
+    fn hand_out(&self) {
+        loop {
+            let next = self.slots().next();
+            let Some((next, retry)) = next else { return };
+            // Who has gone away meanwhile gives the slot back at once.
+            let _ = next.send(Slot { pool: self.clone(), retry });
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots<oneshot::Sender<Slot>>> {
+        self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W> Slots<W> {
+    fn new(limit: usize) -> Slots<W> {
+        let (waiting, retries) = (Turns::default(), Turns::default());
+        Slots { limit, under_way: 0, retries_under_way: 0, waiting, retries, retried: false }
+    }
+
+    /// Who gets a slot now, and whether it is one of those for retries.
+    fn next(&mut self) -> Option<(W, bool)> {
+        if self.under_way >= self.limit {
             return None;
         }
-        let job = self.turns.pop_front()?;
-        let queue = self.queues.get_mut(&job)?;
-        let work = queue.pop_front()?;
-        if queue.is_empty() {
-            self.queues.remove(&job);
-        } else {
-            self.turns.push_back(job);
+        let may_retry = self.retries_under_way < self.limit.div_ceil(SHARE_OF_RETRIES);
+        // One after the other, so that where there are few slots neither keeps the other waiting for ever.
+        let retry = may_retry && (self.waiting.is_empty() || !self.retried);
+        let retry = retry && !self.retries.is_empty();
+        let next = if retry { self.retries.next() } else { self.waiting.next() }?;
+        self.retried = retry;
+        self.under_way += 1;
+        self.retries_under_way += usize::from(retry);
+        Some((next, retry))
+    }
+
+    fn add(&mut self, whose: &Whose, retry: bool, waiting: W) {
+        let queue = if retry { &mut self.retries } else { &mut self.waiting };
+        queue.add(whose, waiting);
+    }
+
+    fn give_back(&mut self, retry: bool) {
+        self.under_way -= 1;
+        self.retries_under_way -= usize::from(retry);
+    }
+}
+
+impl Turn {
+    /// Makes one call when it is its turn, and waits for the answer, but not for ever.
+    pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+        let _slot = self.slot().await;
+        match tokio::time::timeout(CALL_TIMEOUT, call).await {
+            Ok(result) => result,
+            Err(_) => Err(kube::Error::Service("the API server did not answer in time".into())),
         }
-        self.running += 1;
-        Some(work)
     }
 
-    /// A write was answered.
-    pub fn done(&mut self) {
-        self.running = self.running.saturating_sub(1);
-    }
-
-    /// How many writes are under way.
-    pub fn running(&self) -> usize {
-        self.running
+    async fn slot(&self) -> Slot {
+        let (sender, mine) = oneshot::channel();
+        self.pool.slots().add(&self.whose, self.retry, sender);
+        self.pool.hand_out();
+        match mine.await {
+            Ok(slot) => slot,
+            // Whoever waits is in the queue until it has a slot, so this does not happen.
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::FutureExt;
 
-    fn work(name: &'static str) -> Work<&'static str> {
-        async move { name }.boxed()
+    fn waits(slots: &mut Slots<&'static str>, namespace: &str, retry: bool, name: &'static str) {
+        let whose = Whose { namespace: namespace.into(), job: name.into() };
+        slots.add(&whose, retry, name);
+    }
+
+    fn all(slots: &mut Slots<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| slots.next()).map(|(name, _)| name).collect()
     }
 
     #[test]
-    fn jobs_take_turns_and_the_limit_holds() {
-        let mut pool = Pool::new(3);
+    fn the_limit_holds_and_a_slot_that_is_given_back_goes_to_the_next() {
+        let mut slots = Slots::new(3);
         for name in ["a1", "a2", "a3"] {
-            pool.add("a", work(name));
+            waits(&mut slots, "a", false, name);
         }
-        pool.add("b", work("b1"));
-        let mut sent = Vec::new();
-        while let Some(work) = pool.next() {
-            sent.extend(work.now_or_never());
+        waits(&mut slots, "b", false, "b1");
+        assert_eq!(all(&mut slots), ["a1", "b1", "a2"]);
+        slots.give_back(false);
+        assert_eq!(all(&mut slots), ["a3"]);
+    }
+
+    #[test]
+    fn those_who_try_again_have_a_few_slots_between_them() {
+        let mut slots = Slots::new(32);
+        for _ in 0..100 {
+            waits(&mut slots, "crowd", true, "again");
         }
-        assert_eq!(sent, ["a1", "b1", "a2"]);
-        pool.done();
-        assert_eq!(pool.next().and_then(|work| work.now_or_never()), Some("a3"));
-        assert!(pool.next().is_none());
+        waits(&mut slots, "calm", true, "other");
+        assert_eq!(all(&mut slots), ["again", "other"]);
+        waits(&mut slots, "calm", false, "first");
+        assert_eq!(all(&mut slots), ["first"]);
+        slots.give_back(true);
+        assert_eq!(all(&mut slots), ["again"]);
+    }
+
+    #[test]
+    fn with_a_single_slot_nobody_waits_for_ever() {
+        let mut slots = Slots::new(1);
+        for _ in 0..2 {
+            waits(&mut slots, "a", true, "again");
+            waits(&mut slots, "a", false, "first");
+        }
+        let mut order = Vec::new();
+        while let Some((name, retry)) = slots.next() {
+            order.push(name);
+            slots.give_back(retry);
+        }
+        assert_eq!(order, ["again", "first", "again", "first"]);
     }
 }

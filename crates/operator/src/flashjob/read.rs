@@ -1,4 +1,4 @@
-//! Reads past every cache: with a time limit, in pages, and for as long as it takes where an answer is needed.
+//! Reads past every cache: in pages, and for as long as it takes where an answer is needed.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -7,27 +7,19 @@ use kube::Api;
 use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 
+use super::pool::Turn;
 use crate::client::words;
 
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Awaits a call, but not for ever.
-pub async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    match tokio::time::timeout(CALL_TIMEOUT, call).await {
-        Ok(result) => result,
-        Err(_) => Err(kube::Error::Service("the API server did not answer in time".into())),
-    }
-}
-
 /// Reads an object past every cache, for as long as it takes.
-pub async fn live<K>(api: &Api<K>, name: &str) -> Option<K>
+pub async fn live<K>(turn: &Turn, api: &Api<K>, name: &str) -> Option<K>
 where
     K: Clone + DeserializeOwned + Debug,
 {
     let mut pause = Duration::from_millis(200);
     loop {
-        match in_time(api.get_opt(name)).await {
+        match turn.call(api.get_opt(name)).await {
             Ok(found) => return found,
             Err(error) => {
                 tracing::warn!(name, error = words(&error), "a live read failed and is tried again")
@@ -40,6 +32,7 @@ where
 
 /// Lists everything that fits the selector, a page at a time, and keeps of each object what `keep` makes of it.
 pub async fn list<K, T>(
+    turn: &Turn,
     api: &Api<K>,
     selector: &str,
     page: u32,
@@ -51,7 +44,7 @@ where
     let mut params = ListParams::default().labels(selector).limit(page);
     let mut kept = Vec::new();
     loop {
-        let list = in_time(api.list(&params)).await?;
+        let list = turn.call(api.list(&params)).await?;
         kept.extend(list.items.into_iter().filter_map(&keep));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

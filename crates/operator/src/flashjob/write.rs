@@ -8,13 +8,14 @@ use std::fmt::Debug;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::Request;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use flashjob_plan::names;
 
-use super::read::{self, in_time};
+use super::pool::Turn;
+use super::read;
 use crate::client::words;
 
 /// What a create came to.
@@ -46,7 +47,7 @@ impl<T> Created<T> {
 }
 
 /// Creates an object; whatever happens on the way, says whether it is there afterwards. `A` is how it is read back.
-pub async fn create<K, A>(client: &Client, object: K) -> Created<A>
+pub async fn create<K, A>(turn: &Turn, object: K) -> Created<A>
 where
     K: Resource<DynamicType = ()> + Serialize,
     A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -54,8 +55,8 @@ where
         + Debug
         + DeserializeOwned,
 {
-    let api: Api<A> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let error = match in_time(send::<K, A>(client, &api, &object)).await {
+    let api: Api<A> = Api::namespaced(turn.client.clone(), &object.namespace().unwrap_or_default());
+    let error = match turn.call(send::<K, A>(turn, &api, &object)).await {
         Ok(created) => return Created::There(created),
         Err(error) => error,
     };
@@ -69,7 +70,7 @@ where
         return Created::Not { message, definite: true, conflict: false };
     }
     // In doubt, or something is there already: only a live read can tell.
-    match read::live(&api, &object.name_any()).await {
+    match read::live(turn, &api, &object.name_any()).await {
         None => Created::Not { message, definite: false, conflict: false },
         Some(found) if found.meta().deletion_timestamp.is_some() => {
             let message = format!("the earlier {} is still being deleted", found.name_any());
@@ -89,13 +90,13 @@ where
 }
 
 async fn send<K: Serialize, A: Resource + DeserializeOwned>(
-    client: &Client,
+    turn: &Turn,
     api: &Api<A>,
     object: &K,
 ) -> kube::Result<A> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let request = Request::new(api.resource_url()).create(&PostParams::default(), body);
-    client.request(request.map_err(kube::Error::BuildRequest)?).await
+    turn.client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
 /// Ours is what the same job controls, for the same target and attempt.
@@ -112,7 +113,7 @@ fn owner(object: &impl Resource) -> Option<&String> {
 }
 
 /// Deletes this very object. `Ok` means that the server knows we want it gone, or that it is.
-pub async fn delete<K>(client: &Client, namespace: &str, name: &str, uid: &str) -> kube::Result<()>
+pub async fn delete<K>(turn: &Turn, namespace: &str, name: &str, uid: &str) -> kube::Result<()>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -121,7 +122,7 @@ where
     let request = Request::new(K::url_path(&(), Some(namespace))).delete(name, &params);
     let request = request.map_err(kube::Error::BuildRequest)?;
     // The answer is the object or a Status; that there is one is all that matters.
-    match in_time(client.request::<IgnoredAny>(request)).await {
+    match turn.call(turn.client.request::<IgnoredAny>(request)).await {
         Ok(_) => Ok(()),
         // Gone, or another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),

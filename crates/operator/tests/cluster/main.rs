@@ -12,6 +12,7 @@ mod lease;
 mod leftovers;
 mod locks;
 mod namespaces;
+mod neighbours;
 mod objects;
 mod outages;
 mod process;

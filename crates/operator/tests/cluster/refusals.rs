@@ -3,7 +3,7 @@
 use anyhow::Result;
 use flashjob_api::Phase;
 use flashjob_sim::{Script, eventually};
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::site::{PATIENCE, Site, uids};
 
 impl Site {
-    /// Lets no more than so many Pods or Services be made. No controller works out what is used, so this says it: nothing.
+    /// Lets no more than so many objects of a kind be made. No controller works out what is used, so this says it: nothing.
     /// (The API server itself counts what is made from here on.)
     async fn allow(&self, kind: &str, count: u32) -> Result<()> {
         let quotas: Api<ResourceQuota> = Api::namespaced(self.client.clone(), &self.namespace);
@@ -28,18 +28,21 @@ impl Site {
     }
 
     /// Lets none be made, and waits until that is in force.
-    async fn allow_none(&self, kind: &str) -> Result<()> {
+    pub async fn allow_none(&self, kind: &str) -> Result<()> {
         self.allow(kind, 0).await?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
         let named = |spec: Value| json!({ "metadata": { "name": "probe" }, "spec": spec });
         let container = json!({ "name": "probe", "image": "probe" });
         let pod: Pod = serde_json::from_value(named(json!({ "containers": [container] })))?;
         let service: Service = serde_json::from_value(named(json!({ "ports": [{ "port": 80 }] })))?;
+        let map: ConfigMap = serde_json::from_value(named(Value::Null))?;
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         eventually("the quota to be in force", PATIENCE, async || {
             let made = match kind {
                 "pods" => pods.create(&dry, &pod).await.map(drop),
+                "configmaps" => maps.create(&dry, &map).await.map(drop),
                 _ => services.create(&dry, &service).await.map(drop),
             };
             Ok(made.is_err().then_some(()))
@@ -48,7 +51,7 @@ impl Site {
     }
 
     /// How often the operator was refused an object of this kind.
-    fn refused(&self, kind: &str) -> Result<usize> {
+    pub fn refused(&self, kind: &str) -> Result<usize> {
         let writes = self.cluster.writes(&self.namespace)?;
         let by_operator = writes.iter().filter(|w| w.user.contains("operator-controller-manager"));
         let creates = by_operator.filter(|w| w.resource == kind && w.verb == "create");

@@ -1,0 +1,94 @@
+//! What goes wrong in one namespace does not hold up another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use flashjob_api::Phase;
+use flashjob_api::instance::Instance;
+use flashjob_sim::{Call, Cluster, Gate, Script, Verdict, eventually};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::site::{Operator, PATIENCE, Site};
+
+/// More than there are slots for writes, several times over.
+const CROWD: usize = 300;
+
+impl Site {
+    /// How long a job for these boards takes.
+    async fn time_of(&self, name: &str, boards: &[Instance]) -> Result<Duration> {
+        let began = Instant::now();
+        self.flash(name, boards).await?;
+        let done = self.phase(name, Phase::Completed).await?;
+        assert_eq!(done.done.as_deref(), Some("10/10"));
+        Ok(began.elapsed())
+    }
+}
+
+/// Each of the crowd is refused its ledger, tries again after a while, and is refused again.
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_jobs_whose_ledgers_are_refused_keep_no_job_of_another_namespace_waiting()
+-> Result<()> {
+    let cluster = Cluster::start().await?;
+    cluster.install().await?;
+    for namespace in ["crowd", "calm"] {
+        cluster.make_namespace(namespace).await?;
+    }
+    let crowd = Site::at(&cluster, "crowd", |_| Script::default())?;
+    let calm = Site::at(&cluster, "calm", |_| Script::default())?;
+    let boards = calm.boards(20).await?;
+    crowd.allow_none("configmaps").await?;
+    let _operator = Operator::start(&cluster, &["--leader-elect=false"], None).await?;
+    let alone = calm.time_of("alone", &boards[..10]).await?;
+
+    for n in 0..CROWD {
+        let nowhere = json!({ "uuid": [format!("nowhere-{n}")] });
+        crowd.flash_with(&format!("job-{n}"), nowhere).await?;
+    }
+    // As many as there are slots have to wait before they try again; each time longer.
+    eventually("the crowd to be refused", PATIENCE, async || {
+        Ok((crowd.refused("configmaps")? > 64).then_some(()))
+    })
+    .await?;
+
+    let beside = calm.time_of("beside", &boards[10..]).await?;
+    println!("10 boards: {alone:?} alone, {beside:?} beside {CROWD} jobs that are refused");
+    // Twice, and room for a machine that has the API server and other tests on it.
+    assert!(beside < alone * 4 + Duration::from_secs(5), "{beside:?}, and {alone:?} alone");
+    Ok(())
+}
+
+/// Nobody knows whether a Pod was made, and for as long as it cannot be read nobody will. There is one slot for calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_fails_again_and_again_holds_up_no_other_job() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let boards = site.two_boards().await?;
+    let mended = Arc::new(AtomicBool::new(false));
+    let broken = |call: &Call, mended: &AtomicBool| {
+        let stuck = call.name().is_some_and(|name| name.starts_with("stuck-"));
+        call.resource() == "pods" && stuck && !mended.load(Ordering::Acquire)
+    };
+    let fixed = mended.clone();
+    let lose = move |call: &Call| match call.method == "POST" && broken(call, &fixed) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    };
+    let gate = Gate::start(&site.cluster, lose).await?;
+    let (fixed, failure) = (mended.clone(), json!({ "kind": "Status", "code": 500 }).to_string());
+    gate.judge_reads(move |call| match broken(call, &fixed) {
+        true => Verdict::Answer(500, failure.clone()),
+        false => Verdict::Pass,
+    });
+    let operator = site.operator_with(&["--max-writes=1"], Some(&gate)).await?;
+    site.flash("stuck", &boards[..1]).await?;
+    operator.says("a live read failed and is tried again").await?;
+    site.flash("other", &boards[1..]).await?;
+    site.phase("other", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.12"]);
+    mended.store(true, Ordering::Release);
+    site.phase("stuck", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"]);
+    Ok(())
+}
