@@ -1,14 +1,15 @@
 //! The clients: one for the lease, one for everything else.
 //!
 //! The second has a guard right above the wire, below retries, tokens and time-outs: it refuses every mutating call
-//! once the lease has less than [`MARGIN`] left. So whatever happens above it, a process that may have lost the lease
-//! writes nothing. The client's own retry is off: a mutating call is sent once, and settled by a read if in doubt.
+//! once the lease has less than [`MARGIN`] left, and gives up those that were not answered after it, time to connect
+//! included. So whatever happens above it, a process that may have lost the lease writes nothing. The client's own retry is off: a mutating call is sent once, and settled by a read if in doubt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::{BoxFuture, Either, FutureExt};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -20,8 +21,11 @@ use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 use crate::clock;
 use crate::metrics::Metrics;
 
-/// Nothing is written when less than this is left of the lease.
+/// Nothing is written when less than this is left of the lease, and no write may last longer.
 pub const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a read may take to connect. (Whoever reads limits the whole of it.)
+const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 
 /// Until when this process may write, on the clock that runs through suspend.
 #[derive(Clone, Default)]
@@ -50,6 +54,20 @@ impl WriteWindow {
 #[error("not sent: this process does not hold the lease")]
 pub struct NoLease;
 
+/// A call was given up. Whether the server has done it, or will, is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server did not answer in time")]
+pub struct NoAnswer;
+
+/// Awaits a call, but not for ever.
+pub async fn in_time<T>(
+    limit: Duration,
+    call: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<T> {
+    let answered = tokio::time::timeout(limit, call).await;
+    answered.unwrap_or_else(|_| Err(kube::Error::Service(NoAnswer.into())))
+}
+
 /// The client for the lease itself.
 pub fn plain(mut config: Config) -> kube::Result<Client> {
     config.default_retry = false;
@@ -66,7 +84,7 @@ pub fn guarded(
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(Duration::from_secs(10)));
+    connector.set_connect_timeout(Some(LONGEST_CONNECT));
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let wire = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .build(connector)
@@ -124,25 +142,29 @@ impl<S, B> Service<Request<Body>> for Guard<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
     S::Future: Send + 'static,
+    B: Send + 'static,
 {
     type Response = Response<B>;
     type Error = BoxError;
-    type Future =
-        futures::future::Either<S::Future, std::future::Ready<Result<Response<B>, BoxError>>>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response<B>, BoxError>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if is_mutating(&request) {
-            if !self.window.allows_writing() {
-                self.metrics.write_refused();
-                let refused = std::future::ready(Err(BoxError::from(NoLease)));
-                return futures::future::Either::Right(refused);
-            }
-            self.metrics.write(request.method().as_str());
+        if !is_mutating(&request) {
+            return Either::Left(self.inner.call(request));
         }
-        futures::future::Either::Left(self.inner.call(request))
+        if !self.window.allows_writing() {
+            self.metrics.write_refused();
+            return Either::Right(std::future::ready(Err(NoLease.into())).boxed());
+        }
+        self.metrics.write(request.method().as_str());
+        let call = tokio::time::timeout(MARGIN, self.inner.call(request));
+        Either::Right(call.map(|done| done.unwrap_or_else(|_| Err(NoAnswer.into()))).boxed())
     }
 }
+
+#[cfg(test)]
+pub mod tests;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::watch;
 
-use crate::client::words;
+use crate::client::{in_time, words};
+
+/// How long discovery may take to answer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A CRD as discovery knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,11 +120,29 @@ async fn is_there(client: &Client, needed: Needed) -> bool {
 
 /// A group is asked for its kinds only when it is there: otherwise the answer is a 404 that reads like a fault.
 async fn look_for(client: &Client, needed: Needed) -> kube::Result<bool> {
-    let groups = client.list_api_groups().await?.groups;
+    let groups = in_time(CALL_TIMEOUT, client.list_api_groups()).await?.groups;
     let mut versions = groups.into_iter().flat_map(|group| group.versions);
     if !versions.any(|version| version.group_version == needed.group_version) {
         return Ok(false);
     }
-    let kinds = client.list_api_group_resources(needed.group_version).await?.resources;
+    let kinds = client.list_api_group_resources(needed.group_version);
+    let kinds = in_time(CALL_TIMEOUT, kinds).await?.resources;
     Ok(kinds.iter().any(|kind| kind.name == needed.resource))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::tests::{Silent, config};
+
+    #[tokio::test]
+    async fn an_api_server_that_says_nothing_is_not_waited_for() {
+        let silent = Silent::accepting().await;
+        let client = crate::client::plain(config(&silent)).unwrap();
+        let missing = Missing::new(&[FLASHJOBS]);
+        let looking = tokio::spawn(missing.clone().look_for_all(client));
+        let known = tokio::time::timeout(4 * CALL_TIMEOUT, missing.known()).await;
+        looking.abort();
+        assert!(known.is_ok() && missing.lacks(FLASHJOBS));
+    }
 }

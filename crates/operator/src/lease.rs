@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::client::{WriteWindow, words};
+use crate::client::{MARGIN, WriteWindow, in_time, words};
 use crate::clock;
 
 /// The name the original uses: while its last process still holds it, we wait.
@@ -21,7 +21,6 @@ pub const NAME: &str = "338c7440.flashjob.nbfc.io";
 const DURATION: Duration = Duration::from_secs(15);
 const RENEW_BY: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
-const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What was last seen of a lease somebody else holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,13 +115,12 @@ impl Holder {
                 Ok(()) => renewed = sent,
                 Err(kube::Error::Api(status)) if status.is_conflict() => {
                     // Somebody touched it: ours only if our name is still on it.
-                    match tokio::time::timeout(CALL_TIMEOUT, self.api.get(&self.name)).await {
-                        Ok(Ok(lease)) if holder(&lease) == self.me => self.held = Some(lease),
-                        Ok(Ok(_)) => return,
-                        Ok(Err(error)) => {
+                    match in_time(MARGIN, self.api.get(&self.name)).await {
+                        Ok(lease) if holder(&lease) == self.me => self.held = Some(lease),
+                        Ok(_) => return,
+                        Err(error) => {
                             tracing::warn!(error = words(&error), "the lease could not be read")
                         }
-                        Err(_) => tracing::warn!("the lease could not be read in time"),
                     }
                 }
                 Err(error) => {
@@ -141,19 +139,17 @@ impl Holder {
         spec.lease_duration_seconds = Some(1);
         let params = PostParams::default();
         let written = self.api.replace(&self.name, &params, &lease);
-        match tokio::time::timeout(Duration::from_secs(1), written).await {
-            Ok(Ok(_)) => tracing::info!("gave the lease back"),
-            Ok(Err(error)) => {
+        match in_time(Duration::from_secs(1), written).await {
+            Ok(_) => tracing::info!("gave the lease back"),
+            Err(error) => {
                 tracing::warn!(error = words(&error), "the lease could not be given back")
             }
-            Err(_) => tracing::warn!("the lease could not be given back in time"),
         }
     }
 
     /// One try: `None` when the lease is ours, else who holds it.
     async fn try_win(&mut self, seen: &mut Option<Seen>) -> kube::Result<Option<String>> {
-        let lease = tokio::time::timeout(CALL_TIMEOUT, self.api.get_opt(&self.name));
-        let lease = lease.await.unwrap_or_else(|_| Err(timed_out()))?;
+        let lease = in_time(MARGIN, self.api.get_opt(&self.name)).await?;
         let now = clock::boottime();
         match judge(lease.as_ref(), &self.me, seen.as_ref(), now) {
             Judgement::Wait(now_seen) => {
@@ -200,8 +196,7 @@ impl Holder {
                 }
             }
         };
-        let written = tokio::time::timeout(CALL_TIMEOUT, call);
-        self.held = Some(written.await.unwrap_or_else(|_| Err(timed_out()))?);
+        self.held = Some(in_time(MARGIN, call).await?);
         self.window.extend(sent + DURATION);
         Ok(())
     }
@@ -209,10 +204,6 @@ impl Holder {
 
 fn holder(lease: &Lease) -> String {
     lease.spec.as_ref().and_then(|s| s.holder_identity.clone()).unwrap_or_default()
-}
-
-fn timed_out() -> kube::Error {
-    kube::Error::Service("the API server did not answer in time".into())
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@ use kube::Client;
 use tokio::sync::{Notify, oneshot};
 
 use super::turns::{Turns, Whose};
+use crate::client::in_time;
 
-/// How long a call may take.
+/// How long a call may take until its answer is read. (A write has to be answered sooner: the guard sees to that.)
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One in so many slots is for jobs that try again.
@@ -139,10 +140,7 @@ impl Turn {
     /// Makes one call when it is its turn, and waits for the answer, but not for ever.
     pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
         let _slot = self.slot().await;
-        match tokio::time::timeout(CALL_TIMEOUT, call).await {
-            Ok(result) => result,
-            Err(_) => Err(kube::Error::Service("the API server did not answer in time".into())),
-        }
+        in_time(CALL_TIMEOUT, call).await
     }
 
     async fn slot(&self) -> Slot {
