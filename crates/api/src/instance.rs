@@ -46,3 +46,14 @@ pub struct InstanceSpec {
     /// Which node uses which slot.
     pub device_usage: BTreeMap<String, String>,
 }
+
+/// Whether two names mean the same type of board: people and boards write esp32s3 in many ways. A name with nothing
+/// in it says nothing, and is the same as no other. Operator and flasher both judge by this.
+pub fn same_board(a: &str, b: &str) -> bool {
+    plain(a).next().is_some() && (a == b || plain(a).eq(plain(b)))
+}
+
+/// Compared for every device that waits, at every look: so without a copy.
+fn plain(text: &str) -> impl Iterator<Item = char> {
+    text.trim().chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase)
+}

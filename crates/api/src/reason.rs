@@ -69,7 +69,7 @@ reasons! {
     DeviceNotFound,
     /// The name fits several Instances.
     AmbiguousDevice,
-    /// The device is another type of board than the firmware is for.
+    /// The device is another type of board than the firmware is for. The flasher says it, too.
     WrongDevice,
     /// The Service got no address in time.
     AddressTimeout,
@@ -160,7 +160,9 @@ impl Reason {
                 "check the entry in spec.uuid, the board, and Akri: kubectl flashjob devices"
             }
             Reason::AmbiguousDevice => "write namespace/name",
-            Reason::WrongDevice => "take it out of the job, or correct spec.device",
+            Reason::WrongDevice => {
+                "take it out of the job, or correct spec.device; if it is the right board, check which one answers at its address"
+            }
             Reason::AddressTimeout => {
                 "check the load balancer and its addresses, or lower rollout.maxParallel"
             }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may stop at once and say why
 
-use flashjob_api::instance::{HOST_ENDPOINT, Instance};
+use flashjob_api::instance::{HOST_ENDPOINT, Instance, same_board};
 use serde_json::json;
 
 #[test]
@@ -30,4 +30,10 @@ fn an_instance_of_v0_12_and_one_with_nearly_nothing_read() {
         assert_eq!(instance.spec.capacity, None);
         assert!(instance.spec.broker_properties.is_empty());
     }
+}
+
+#[test]
+fn a_type_of_board_may_be_written_in_many_ways_and_nothing_is_no_type() {
+    assert!(same_board("esp32-S3", "ESP32_s3") && same_board(" esp32s3", "esp32s3"));
+    assert!(!same_board("esp32", "esp32s3") && !same_board("-", "") && !same_board("a", ""));
 }

@@ -16,10 +16,9 @@ pub struct Info {
 impl Info {
     /// Reads the body of an answer; `None` if it says no version.
     pub fn read(body: &str) -> Option<Info> {
-        let (device, _) = field(body, "device").unwrap_or_default();
         let (version, cut) = field(body, "version")?;
-        let some = |text: String| Some(text).filter(|t| !t.is_empty());
-        Some(Info { device: some(device), version: Some(some(version)?), cut })
+        let version = Some(version).filter(|text| !text.is_empty())?;
+        Some(Info { device: device(body), version: Some(version), cut })
     }
 
     /// Whether this is the wanted version for sure. A leading `v` does not count.
@@ -51,6 +50,12 @@ impl Info {
         let cut = if self.cut { "… (cut off)" } else { "" };
         format!("{}{cut}", self.version.as_deref().unwrap_or("?"))
     }
+}
+
+/// The type of board an answer names, also where the version is cut off. `None` if it names none, or not to the end.
+pub fn device(body: &str) -> Option<String> {
+    let (device, cut) = field(body, "device")?;
+    Some(device).filter(|text| !cut && !text.trim().is_empty())
 }
 
 fn bare(version: &str) -> &str {
@@ -114,6 +119,19 @@ mod tests {
         ] {
             assert_eq!(info(one).differs_from(&info(two)), differ, "{one} {two}");
             assert_eq!(info(two).differs_from(&info(one)), differ, "{two} {one}");
+        }
+    }
+
+    #[test]
+    fn the_type_of_board_is_read_wherever_all_of_it_is_there() {
+        for (body, named) in [
+            (r#"{"device":"esp32s2","application":"a very long"#, Some("esp32s2")),
+            (r#"{"application":"t","version":"1","device":"esp32"#, None),
+            (r#"{"device":" ","version":"1"}"#, None),
+            (r#"{"version":"1"}"#, None),
+            ("<html>", None),
+        ] {
+            assert_eq!(device(body).as_deref(), named, "{body}");
         }
     }
 

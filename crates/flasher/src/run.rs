@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flashjob_api::instance::same_board;
 use flashjob_api::{Reason, Verify, VersionPolicy};
 use rustls::ServerConfig;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -18,7 +19,7 @@ use crate::dice::DiceCertificate;
 use crate::event::{Event, Tell};
 use crate::failure::Failure;
 use crate::fetch::{self, Firmware, Source};
-use crate::info::Info;
+use crate::info::{self, Info};
 use crate::outcome::Done;
 use crate::tls;
 use crate::verify::Sight;
@@ -134,7 +135,9 @@ impl<'a> Attempt<'a> {
         self.doing("waiting for the device to answer");
         let patience = Instant::now() + self.input.pace.reach();
         loop {
-            match self.board.look().await {
+            let sight = self.board.look().await;
+            self.right_board(&sight)?;
+            match sight {
                 Sight::Info(info) => {
                     (self.tell)(Event::Runs(info.version()));
                     return Ok(Some(info));
@@ -150,6 +153,21 @@ impl<'a> Attempt<'a> {
                 Sight::Away | Sight::Busy => sleep(self.input.pace.look()).await,
             }
         }
+    }
+
+    /// Addresses move from board to board, and Akri's word may be old: a board that names another type than the job is for
+    /// is not asked for anything. One that names none is judged by its certificate alone.
+    fn right_board(&self, sight: &Sight) -> Result<(), Failure> {
+        let Input { device, board, .. } = self.input;
+        let named = match sight {
+            Sight::Info(info) => info.device.clone(),
+            Sight::Unreadable(text) => info::device(text),
+            Sight::Away | Sight::Busy => None,
+        };
+        let Some(named) = named.filter(|named| !same_board(device, named)) else { return Ok(()) };
+        let message =
+            format!("the firmware is for {device}, and the board at {board} says it is {named}");
+        Err(Failure::new(Reason::WrongDevice, message))
     }
 
     /// Whether the device is left alone: it runs the version already, and that is enough.

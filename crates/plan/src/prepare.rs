@@ -1,5 +1,6 @@
 //! From Pending to the permit: the device is found, checked, given an address, and then allowed to be flashed.
 
+use flashjob_api::instance::same_board;
 use flashjob_api::{Reason, ServiceType};
 use jiff::Timestamp;
 
@@ -11,7 +12,6 @@ use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{self, Outcome, Pinned, Record};
 use crate::plan::{Deletion, NewObject};
 use crate::round::{NO_ROOM, Round};
-use crate::selector::same_board;
 use crate::service;
 use crate::spec::Spec;
 use crate::time::after;

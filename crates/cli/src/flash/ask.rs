@@ -4,8 +4,8 @@
 
 use std::io::BufRead;
 
+use flashjob_api::instance::same_board;
 use flashjob_plan::instances::Instance;
-use flashjob_plan::selector::same_board;
 
 use super::compose::tag;
 use crate::args::{Wishes, amount, seconds};

@@ -116,6 +116,8 @@ impl Attempt<'_> {
     /// Asks the device, once, and waits for its call.
     async fn called(&self, server: &mut Server, address: Ipv4Addr) -> Result<Caller, Failure> {
         self.doing("asking the device");
+        // To fetch the firmware may have taken minutes, and another board may have the address by now.
+        self.right_board(&self.board.look().await)?;
         (self.tell)(Event::Asking);
         let patience = Instant::now() + self.input.pace.reach();
         loop {

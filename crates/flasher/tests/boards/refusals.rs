@@ -4,8 +4,10 @@ use anyhow::Result;
 use flashjob_sim::registry::image::{Archive, Image, Layer, Words};
 use flashjob_sim::registry::sign::Signer;
 use flashjob_sim::{Board, Firmware, KeyKind, ServerCert};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::desk::{Desk, NEW, OLD, registry};
+use crate::desk::{Desk, NEW, OLD, firmware, registry};
 
 /// The board knows nothing of it.
 fn untouched(board: &Board) {
@@ -124,5 +126,67 @@ async fn an_image_that_means_harm_is_refused_before_a_byte_goes_out() -> Result<
         ended.badly("PullFailed", words)?;
     }
     untouched(&board);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_of_another_type_at_the_address_is_not_asked() -> Result<()> {
+    let desk = Desk::new().await?;
+    let mut options = desk.options()?;
+    options.device = "esp32c6".into();
+    let board = desk.enrolled(options).await?;
+    // Firmware that names no platform would fit it, and the version it runs is no proof either.
+    for (version, policy) in [(NEW, "Always"), (OLD, "IfDifferent")] {
+        let flasher = desk.flasher(&board).await?.env("VERSION", version);
+        let ended = flasher.env("VERSION_POLICY", policy).run().await?;
+        ended.badly("WrongDevice", "the firmware is for esp32s2, and the board at http://127.")?;
+        ended.badly("WrongDevice", "says it is esp32c6")?;
+    }
+    untouched(&board);
+    assert_eq!(board.ledger().onboards, 0, "nobody asked who it is");
+    // Nor is there an earlier attempt to wait for: it is refused at the first look.
+    let ended = desk.flasher(&board).await?.env("ATTEMPT", "2").run().await?;
+    ended.badly("WrongDevice", "esp32c6")?;
+    untouched(&board);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_passes_to_another_board_after_the_first_look_is_noticed() -> Result<()> {
+    let desk = Desk::new().await?;
+    let right = desk.board().await?;
+    let mut options = desk.options()?;
+    options.device = "esp32c6".into();
+    let other = desk.enrolled(options).await?;
+    let door = TcpListener::bind("127.0.0.1:0").await?;
+    let address = door.local_addr()?.to_string();
+    let mut boards = [right.endpoint()].into_iter().chain(std::iter::repeat(other.endpoint()));
+    let leads = tokio::spawn(async move {
+        while let (Ok((mut caller, _)), Some(board)) = (door.accept().await, boards.next()) {
+            let Ok(mut board) = TcpStream::connect(board).await else { continue };
+            tokio::spawn(async move { copy_bidirectional(&mut caller, &mut board).await });
+        }
+    });
+    let image = firmware(&Firmware::new(NEW)).await?;
+    let ended = desk.flasher_for(&address, &image).run().await?;
+    leads.abort();
+    ended.badly("WrongDevice", "says it is esp32c6")?;
+    assert_eq!((right.ledger().infos, other.ledger().onboards), (1, 1), "it passed in between");
+    untouched(&right);
+    untouched(&other);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_in_other_letters_is_the_same_and_a_board_without_one_is_judged_by_its_certificate()
+-> Result<()> {
+    let desk = Desk::new().await?;
+    for said in ["ESP32-S2", ""] {
+        let mut options = desk.options()?;
+        options.device = said.into();
+        let board = desk.enrolled(options).await?;
+        desk.flasher(&board).await?.run().await?.well()?;
+        assert_eq!(board.version(), NEW, "{said:?}");
+    }
     Ok(())
 }
