@@ -95,6 +95,8 @@ reasons! {
     FailureBudgetExceeded,
     /// The spec asks for something that cannot be done.
     InvalidSpec,
+    /// The operator has a fault that this job has met.
+    InternalError,
 }
 
 impl Reason {
@@ -190,6 +192,9 @@ impl Reason {
                  rollout retry"
             }
             Reason::InvalidSpec => "mend the field that the message names",
+            Reason::InternalError => {
+                "report it with the operator's log line; restarting the operator or editing the spec tries again at once"
+            }
         }
     }
 }

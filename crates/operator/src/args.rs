@@ -97,6 +97,11 @@ pub struct Options {
     #[cfg(feature = "crash")]
     #[arg(long, hide = true, value_name = "POINT")]
     pub crash_at: Option<crate::crash::CrashPoint>,
+
+    /// Panics when it looks at a job of this version
+    #[cfg(feature = "crash")]
+    #[arg(long, hide = true, value_name = "VERSION")]
+    pub panic_at_version: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -30,6 +30,7 @@ struct Inner {
     registry: Registry,
     reconciles: Counter,
     reconcile_seconds: Histogram,
+    panics: Counter,
     failures: Family<Reason, Counter>,
     devices: Family<State, Gauge>,
     flash_seconds: Histogram,
@@ -76,6 +77,7 @@ impl Metrics {
             registry: Registry::with_prefix("flashjob"),
             reconciles: Counter::default(),
             reconcile_seconds: Histogram::new(short),
+            panics: Counter::default(),
             failures: Family::default(),
             devices: Family::default(),
             flash_seconds: Histogram::new(long),
@@ -97,6 +99,7 @@ impl Metrics {
             "How long a look took",
             inner.reconcile_seconds.clone(),
         );
+        r.register("internal_errors", "Looks at a job that panicked", inner.panics.clone());
         r.register(
             "failures",
             "Failed attempts and devices given up, by reason",
@@ -143,6 +146,11 @@ impl Metrics {
     pub fn reconciled(&self, took: Duration) {
         self.0.reconciles.inc();
         self.0.reconcile_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A look at a job has panicked.
+    pub fn panicked(&self) {
+        self.0.panics.inc();
     }
 
     /// One attempt at a device has ended, or the device was given up without one.

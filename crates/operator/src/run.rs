@@ -70,6 +70,10 @@ async fn live(options: Options) -> anyhow::Result<()> {
         options.controllers.contains(&Controller::Flashjob),
         "--controllers names none"
     );
+    #[cfg(feature = "crash")]
+    if let Some(version) = options.panic_at_version.clone() {
+        let _ = crate::crash::PANIC_AT_VERSION.set(version);
+    }
     let metrics = Metrics::new();
     let missing = Missing::new(&[FLASHJOBS, INSTANCES]);
     let stopping = Arc::new(AtomicBool::new(false));

@@ -9,7 +9,7 @@ use crate::deletion;
 use crate::edits::{Edits, chosen};
 use crate::facts::{Job, LedgerState, View};
 use crate::in_use::boards_at_work;
-use crate::ledger::{Ledger, MOST_DEVICES, Record};
+use crate::ledger::{self, Ledger, MOST_DEVICES, Record};
 use crate::names;
 use crate::plan::{LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
@@ -159,6 +159,21 @@ fn troubled(view: &View<'_>) -> Option<FlashJobStatus> {
     let message = format!("cannot begin, tried again: {trouble}");
     let verdict = Verdict::Waiting { reason: Reason::CreateRefused.as_str(), message };
     Some(status::plain(view.job, verdict))
+}
+
+/// For a job whose look has ended in a panic: `decide` or something it stands on has a fault. Nothing is done for it, and the
+/// boards it holds stay its own, until a look at `again` or at another spec goes well.
+pub fn internal_error(job: &Job, fault: &str, again: Timestamp) -> Plan {
+    let message = format!(
+        "the operator has a fault that this job has met: {}. Nothing is started for it, other jobs go on. Report it with the \
+         operator's log line \"a look at a job panicked\". It is tried again at {}, when the spec changes, and when the \
+         operator restarts",
+        ledger::message(fault),
+        again.strftime("%H:%M:%S UTC")
+    );
+    let verdict = Verdict::Stuck { reason: Reason::InternalError, message };
+    let status = Some(status::plain(job, verdict));
+    Plan { status, finished: true, look_again: Some(again), ..Plan::default() }
 }
 
 fn too_many(devices: usize) -> String {

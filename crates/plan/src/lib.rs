@@ -37,7 +37,7 @@ pub mod time;
 mod twins;
 mod waiting;
 
-pub use decide::decide;
+pub use decide::{decide, internal_error};
 pub use facts::{Job, LedgerState, Settings, View};
 pub use in_use::boards_held;
 pub use plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan};

@@ -7,12 +7,13 @@ use flashjob_plan::addresses::Addresses;
 use flashjob_plan::boards::Boards;
 use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
-use flashjob_plan::{Kind, boards_held, decide};
+use flashjob_plan::{Kind, boards_held};
 use kube::Client;
 use kube::runtime::events::Recorder;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::fault;
 use super::index::{Doubt, Index};
 use super::job::JobState;
 use super::ledger::{self, Shard};
@@ -357,7 +358,8 @@ impl Engine {
             boards: &self.boards,
             addresses: &self.addresses,
         };
-        let plan = decide(&view, clock::now());
+        let looked = fault::look(job.fault.as_ref(), &view, clock::now());
+        let plan = self.looked(uid, looked);
         self.act(uid, plan);
         self.context.metrics.reconciled(began.elapsed());
     }

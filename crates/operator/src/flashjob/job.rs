@@ -5,6 +5,7 @@ use std::time::Duration;
 use flashjob_api::Counts;
 use tokio::time::Instant;
 
+use super::fault::Fault;
 use super::ledger::Memory;
 use super::observe::SeenJob;
 use super::status::Pace;
@@ -38,6 +39,8 @@ pub struct JobState {
     pub counts: Counts,
     /// Nothing more will happen by itself.
     pub finished: bool,
+    /// Its last look has panicked.
+    pub fault: Option<Fault>,
     last_look: Option<Instant>,
     next_look: Look,
 }
@@ -95,6 +98,7 @@ impl JobState {
             pace: Pace::default(),
             counts: Counts::default(),
             finished: false,
+            fault: None,
             last_look: None,
             next_look: Look::Asleep,
         }

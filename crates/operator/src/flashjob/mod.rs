@@ -14,6 +14,7 @@
 mod act;
 mod answer;
 mod engine;
+mod fault;
 mod index;
 mod job;
 mod ledger;

@@ -8,6 +8,7 @@ mod crds;
 mod deletion;
 mod devices;
 mod edits;
+mod faults;
 mod lease;
 mod leftovers;
 mod locks;

@@ -1,10 +1,11 @@
-//! Ledgers that somebody else wrote: whatever stands in them, nothing panics, memory is taken for what is there, and a
-//! ledger that makes no sense is `LedgerLost` with a sentence about its shard.
+//! Ledgers and specs that anybody may have written: whatever stands in them, nothing panics, memory is taken for what is
+//! there, and a ledger that makes no sense is `LedgerLost` with a sentence about its shard.
 
 use std::collections::BTreeMap;
 
 use flashjob_plan::ledger::{Ledger, MOST_DEVICES, Reader, Record};
-use flashjob_plan::{LedgerState, decide};
+use flashjob_plan::spec::Spec;
+use flashjob_plan::{LedgerState, Settings, decide};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -258,6 +259,38 @@ fn an_edit_that_asks_for_more_devices_than_a_ledger_holds_is_refused_and_nothing
     world.ends("a", 0, "");
     world.step();
     assert!(world.record("a").outcome.is_some(), "what was under way goes on");
+}
+
+/// A spec is read where jobs are watched: a panic there would end the watch for all.
+#[test]
+fn every_field_of_a_spec_may_say_anything() {
+    let spec = json!({
+        "uuid": ["a", "b"], "firmware": "f:1", "version": "1", "flashjobPodImage": "image",
+        "device": "esp32", "applicationType": "thermo", "hostEndpoint": "at", "externalIP": "192.0.2.1",
+        "deviceSelector": { "configuration": "c", "device": "esp32", "version": "<1", "matchLabels": { "a": "b" } },
+        "rollout": { "batchSize": "10%", "delaySeconds": 1, "maxParallel": 2, "maxFailures": 1 },
+        "retry": { "limit": 1, "backoffSeconds": 1, "nonce": "n" },
+        "timeouts": { "deviceSeconds": 1, "addressSeconds": 1, "offlineSeconds": 1 },
+        "service": { "type": "LoadBalancer", "annotations": { "a": "b" }, "loadBalancerClass": "c",
+                     "externalTrafficPolicy": "Local" },
+        "podTemplate": { "metadata": { "labels": { "a": "b" } }, "spec": { "nodeSelector": { "a": "b" } } },
+        "verify": "None", "versionPolicy": "Always", "suspend": false, "abort": false, "ttlSecondsAfterFinished": 1,
+    });
+    let mut all = Vec::new();
+    places(&spec, String::new(), &mut all);
+    let mut sound = 0;
+    for (at, nasty) in all.iter().flat_map(|at| nasty().into_iter().map(move |n| (at, n))) {
+        let mut changed = spec.clone();
+        *changed.pointer_mut(at).unwrap() = nasty;
+        let mut world = World::new(&["a", "b"], json!({}));
+        world.job.spec = Spec::read(&changed, &Settings::default());
+        sound += usize::from(world.job.spec.is_ok());
+        for _ in 0..4 {
+            world.step();
+            world.after(86_400);
+        }
+    }
+    assert!(sound > 100, "{sound} could be carried out");
 }
 
 /// Anything at all, often enough under our keys and in a form that is nearly right.

@@ -1,0 +1,139 @@
+//! A panic in the look at one job is that job's own failure: it is told on the job, and stops nobody else.
+//!
+//! `decide` is meant to be total. Should it not be, one job in one namespace would otherwise end the operator for all, and
+//! again after each restart.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use flashjob_plan::time::after;
+use flashjob_plan::{Plan, View, decide, internal_error};
+use jiff::Timestamp;
+
+use super::engine::Engine;
+
+#[cfg(not(panic = "unwind"))]
+compile_error!("a panic that aborts the process cannot be told on one job");
+
+/// The pause after the first panic; each further one doubles it.
+const FIRST_PAUSE_SECONDS: i64 = 30;
+/// The longest pause: a decision that panics costs next to nothing, but may do so for ever.
+const LONGEST_PAUSE_SECONDS: i64 = 3600;
+
+thread_local! {
+    /// Where the last panic of this thread was.
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The panics that the looks at one job have ended in, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// What the last one said, and where it was.
+    words: String,
+    /// Not again before this, unless the spec has changed.
+    again: Timestamp,
+    generation: i64,
+    times: u32,
+}
+
+impl Fault {
+    /// A look has panicked, at this generation of the spec; `before` is what there was.
+    fn new(before: Option<&Fault>, words: String, generation: i64, now: Timestamp) -> Fault {
+        let times = before.filter(|f| f.generation == generation).map_or(0, |f| f.times);
+        let pause = (FIRST_PAUSE_SECONDS << times.min(10)).min(LONGEST_PAUSE_SECONDS);
+        Fault { words, again: after(now, pause), generation, times: times.saturating_add(1) }
+    }
+
+    /// Whether the job is left alone for now.
+    fn holds(&self, generation: i64, now: Timestamp) -> bool {
+        self.generation == generation && now < self.again
+    }
+}
+
+/// Decides, unless the job is left alone after a panic. `Err`: it is, or this look has panicked, too.
+pub fn look(before: Option<&Fault>, view: &View<'_>, now: Timestamp) -> Result<Plan, Fault> {
+    let generation = view.job.generation;
+    if let Some(fault) = before.filter(|fault| fault.holds(generation, now)) {
+        return Err(fault.clone());
+    }
+    let decided = caught(|| {
+        #[cfg(feature = "crash")]
+        crate::crash::panic_at(view.job);
+        decide(view, now)
+    });
+    decided.map_err(|words| Fault::new(before, words, generation, now))
+}
+
+impl Engine {
+    /// The plan of a look. One that has panicked is counted and told, the first time in the log.
+    pub(super) fn looked(&mut self, uid: &str, looked: Result<Plan, Fault>) -> Plan {
+        let Some(job) = self.jobs.get_mut(uid) else { return Plan::default() };
+        let before = std::mem::replace(&mut job.fault, looked.as_ref().err().cloned());
+        let fault = match looked {
+            Ok(plan) => return plan,
+            Err(fault) => fault,
+        };
+        let facts = &job.seen.job;
+        if before.as_ref() != Some(&fault) {
+            self.context.metrics.panicked();
+            let (job, words) = (format!("{}/{}", facts.namespace, facts.name), &fault.words);
+            match before.is_some_and(|before| before.words == fault.words) {
+                false => tracing::error!(%job, panic = %words, "a look at a job panicked"),
+                true => tracing::debug!(%job, panic = %words, "a look at a job panicked again"),
+            }
+        }
+        internal_error(facts, &fault.words, fault.again)
+    }
+}
+
+/// Does it; a panic is an error, with its words and its place.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            PLACE.with_borrow_mut(|last| *last = place);
+            before(info);
+        }));
+    });
+    // What is looked at is only read.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let place = PLACE.with_borrow_mut(std::mem::take);
+        format!("{} at {place}", words(panic.as_ref()))
+    })
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_has_its_words_and_its_place() {
+        assert_eq!(caught(|| 1), Ok(1));
+        let said = caught(|| panic!("{} boards", 7)).unwrap_err();
+        assert!(said.starts_with("7 boards at ") && said.contains("fault.rs:"), "{said}");
+    }
+
+    #[test]
+    fn it_is_tried_again_after_a_growing_pause_and_at_once_for_another_spec() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut fault = Fault::new(None, "a".into(), 1, now);
+        let mut last = now;
+        for _ in 0..20 {
+            assert!(fault.holds(1, now) && !fault.holds(2, now) && !fault.holds(1, fault.again));
+            assert!(fault.again >= last);
+            last = fault.again;
+            fault = Fault::new(Some(&fault), "a".into(), 1, now);
+        }
+        assert_eq!(last.as_second(), 3600);
+        assert_eq!(Fault::new(Some(&fault), "a".into(), 2, now).again.as_second(), 30);
+    }
+}
