@@ -25,6 +25,7 @@ files=(
   config/rbac/flashjob_viewer_role.yaml
   config/rbac/flashjob_editor_role.yaml
   config/manager/metrics_service.yaml
+  config/manager/network_policy.yaml
   config/manager/manager.yaml
 )
 

@@ -1,17 +1,25 @@
 //! The process itself: commands, health, metrics, rights.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::Phase;
-use flashjob_sim::Script;
+use flashjob_sim::{Script, eventually};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::crds::{answers, free_address, get};
-use crate::site::{Site, cluster};
+use crate::site::{Operator, PATIENCE, Site, cluster};
 
 fn run(words: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_flashjob-operator"))
@@ -81,6 +89,92 @@ async fn metrics_tell_what_happened() -> Result<()> {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
     assert!(!text.contains("flashjob_failures_total{"), "{text}");
+    Ok(())
+}
+
+/// A thousand connections to each port that say nothing, and come back when they were closed. The kubelet waits for a second,
+/// and gives up after three probes in a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_and_scrapes_are_answered_whoever_else_is_connected() -> Result<()> {
+    let cluster = cluster().await?;
+    let namespace = format!("--namespace={}", cluster.namespace("crowded").await?);
+    let (health, metrics) = (free_address().await?, free_address().await?);
+    let flags = [
+        namespace,
+        format!("--health-probe-bind-address={health}"),
+        format!("--metrics-bind-address={metrics}"),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let _operator = Operator::start(cluster, &flags, None).await?;
+    answers(health, "/readyz", 200, "ok").await?;
+
+    let closed = Arc::new(AtomicUsize::new(0));
+    let mut idle = JoinSet::new();
+    for address in [health, metrics].into_iter().cycle().take(2_000) {
+        let closed = closed.clone();
+        idle.spawn(async move {
+            loop {
+                if let Ok(mut stream) = TcpStream::connect(address).await {
+                    let _ = stream.read(&mut [0]).await;
+                    closed.fetch_add(1, Ordering::Relaxed);
+                }
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+        });
+    }
+    let crowded = || async { Ok((closed.load(Ordering::Relaxed) > 1_000).then_some(())) };
+    let crowded = eventually("idle connections to be closed", PATIENCE, crowded).await;
+    let (mut failed, mut in_a_row) = (0, 0);
+    for path in ["/healthz", "/readyz", "/metrics"].into_iter().cycle().take(30) {
+        let address = if path == "/metrics" { metrics } else { health };
+        let answer = tokio::time::timeout(Duration::from_secs(1), get(address, path)).await;
+        let answered = matches!(answer, Ok(Ok((200, _))));
+        failed += usize::from(!answered);
+        in_a_row = if answered { 0 } else { in_a_row + 1 };
+        assert!(in_a_row < 3, "{path} and two before it were not answered in time: {answer:?}");
+    }
+    println!("{failed} of 30 probes were not answered in time");
+    crowded
+}
+
+/// What comes slowly, or not at all, is not waited for; and a connection is good for one request.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_good_for_one_request_and_not_for_long() -> Result<()> {
+    let cluster = cluster().await?;
+    let namespace = format!("--namespace={}", cluster.namespace("slow").await?);
+    let health = free_address().await?;
+    let flag = format!("--health-probe-bind-address={health}");
+    let _operator = Operator::start(cluster, &[&namespace, &flag], None).await?;
+    answers(health, "/healthz", 200, "ok").await?;
+    for said in
+        ["", "GET /healthz HTTP/1.1\r\nHost: te", "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"]
+    {
+        let mut stream = TcpStream::connect(health).await?;
+        stream.write_all(said.as_bytes()).await?;
+        let mut heard = String::new();
+        let limit = Duration::from_secs(8); // four times what it is
+        tokio::time::timeout(limit, stream.read_to_string(&mut heard)).await??;
+        assert_eq!(heard.contains("200 OK"), said.ends_with("\r\n\r\n"), "{heard}");
+    }
+    Ok(())
+}
+
+/// The shipped policy is about the shipped Deployment's Pods, and lets a label's holders reach one port of theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_network_policy_lets_in_scrapes_of_the_operator_and_nothing_else() -> Result<()> {
+    let (client, name) = (cluster().await?.client("admin")?, "operator-controller-manager");
+    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), "operator-system");
+    let deployments: Api<Deployment> = Api::namespaced(client, "operator-system");
+    let policy = serde_json::to_value(policies.get(name).await?.spec)?;
+    let deployment = serde_json::to_value(deployments.get(name).await?.spec)?;
+    assert_eq!(policy["podSelector"], deployment["selector"]);
+    assert_eq!(policy["policyTypes"], json!(["Ingress"]));
+    let ports = deployment["template"]["spec"]["containers"][0]["ports"].as_array();
+    let metrics = ports.into_iter().flatten().find(|port| port["name"] == "metrics");
+    let port = metrics.map(|port| port["containerPort"].clone());
+    let from = json!([{ "namespaceSelector": { "matchLabels": { "metrics": "enabled" } } }]);
+    let ports = json!([{ "port": port, "protocol": "TCP" }]);
+    assert_eq!(policy["ingress"], json!([{ "from": from, "ports": ports }]));
     Ok(())
 }
 
