@@ -73,6 +73,8 @@ reasons! {
     WrongDevice,
     /// The Service got no address in time.
     AddressTimeout,
+    /// An earlier Service of the device does not go away.
+    ServiceStuck,
     /// The flash Pod did not start in time.
     NotStarted,
     /// The flash Pod's node went away with it.
@@ -115,6 +117,9 @@ impl Reason {
                 | Reason::WrongDevice
                 | Reason::SignatureInvalid
                 | Reason::WrongPlatform
+                // Another attempt could begin only when what is stuck has gone, and others must not wait for that.
+                | Reason::NodeLost
+                | Reason::ServiceStuck
         )
     }
 }
@@ -168,11 +173,14 @@ impl Reason {
             Reason::AddressTimeout => {
                 "check the load balancer and its addresses, or lower rollout.maxParallel"
             }
+            Reason::ServiceStuck => {
+                "see which finalizer of the Service is not served; once it is gone: kubectl flashjob rollout retry"
+            }
             Reason::NotStarted => {
                 "the message has the cause: an image that cannot be pulled, no node with room"
             }
             Reason::NodeLost => {
-                "check the Pod's node; the board stays locked until the Pod is gone"
+                "check the Pod's node; the board stays locked until the Pod is gone, then: kubectl flashjob rollout retry"
             }
             Reason::PodLost => {
                 "find out who deleted the flash Pod; whether the board was flashed is not known"
@@ -184,7 +192,9 @@ impl Reason {
             Reason::LedgerLost => {
                 "check the devices, delete the job, and make a new one for those that still need the firmware"
             }
-            Reason::Superseded => "nothing: a newer job has flashed it since",
+            Reason::Superseded => {
+                "nothing, if the newer job is right; else flash this firmware with a job made after it"
+            }
             Reason::Aborted => "to go on: kubectl flashjob rollout resume",
             Reason::FirmwareChanged => "name the firmware by its digest",
             Reason::FailureBudgetExceeded => {

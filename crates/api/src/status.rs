@@ -46,9 +46,12 @@ pub struct FlashJobStatus {
     /// The address the board dials, for jobs with one device.
     #[serde(default, rename = "externalIP", skip_serializing_if = "Option::is_none")]
     pub external_ip: Option<String>,
-    /// The devices that are done, as written in spec.uuid.
+    /// The devices that are done, as written in spec.uuid; 5000 are shown.
     #[serde(default, rename = "completedUUIDs", skip_serializing_if = "Vec::is_empty")]
     pub completed_uuids: Vec<String>,
+    /// completedUUIDs does not list all that are done; counts and the ledger have them all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// The devices at work now; 100 are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_flight: Vec<InFlight>,
@@ -66,7 +69,7 @@ pub enum Phase {
     InProgress,
     /// Held by spec.suspend.
     Suspended,
-    /// Every device was flashed, or left out on purpose.
+    /// Every device runs the firmware: flashed, or left out because it did already.
     Completed,
     /// Ended, and at least one device was not flashed.
     Failed,

@@ -174,11 +174,14 @@ fn board(text: &str) -> Result<String, Failure> {
     }
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let authority = bare.split(['/', '?', '#']).next().unwrap_or_default();
-    let parsed = format!("http://{authority}").parse::<reqwest::Url>();
+    // No percent signs or letters from elsewhere: the operator tells boards apart by what is written here.
+    let ascii = |c: char| c.is_ascii_alphanumeric() || "._-:[]".contains(c);
+    let parsed = Some(format!("http://{authority}")).filter(|_| authority.chars().all(ascii));
+    let parsed = parsed.and_then(|url| url.parse::<reqwest::Url>().ok());
     let plain = |url: &reqwest::Url| {
         url.username().is_empty() && url.password().is_none() && url.host_str().is_some()
     };
-    match parsed.ok().filter(plain) {
+    match parsed.filter(plain) {
         Some(url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
         None => {
             Err(wrong(format!("HOST_ENDPOINT is {text:?}: not an address, address:port or URL")))
@@ -318,7 +321,9 @@ mod tests {
         assert!(
             refusal(&[("HOST_ENDPOINT", "https://192.0.2.1")]).starts_with("ProtocolUnsupported")
         );
-        assert!(refusal(&[("HOST_ENDPOINT", "a b")]).contains("HOST_ENDPOINT"));
+        for odd in ["a b", "192.0.2.1%31", "192.0.2.①", "b\u{f6}ard"] {
+            assert!(refusal(&[("HOST_ENDPOINT", odd)]).contains("HOST_ENDPOINT"), "{odd}");
+        }
         assert!(refusal(&[("ATTESTATION", "")]).starts_with("AttestationUnavailable"));
         assert!(refusal(&[("ATTESTATION", "maybe")]).contains("may be none"));
         assert!(refusal(&[("ATTEMPT", "one")]).contains("ATTEMPT"));

@@ -88,7 +88,7 @@ impl Access {
 
     /// What the board is told, once that is settled. `None`: the Service is not ready, or is not what is asked for now.
     pub fn address<'a>(&self, service: Option<&'a Service>) -> Option<Address<'a>> {
-        let service = service.filter(|s| s.shape == self.shape && !s.deleting);
+        let service = service.filter(|s| s.shape == self.shape && s.deleting.is_none());
         match self.kind {
             ServiceType::LoadBalancer => service?.address.as_deref().map(Address::Given),
             ServiceType::NodePort => service.map(|_| Address::OfNode),

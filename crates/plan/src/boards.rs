@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
+use crate::endpoint::normal;
 use crate::ledger::{Outcome, Record};
 
 /// A job's place among others: older first, then by namespace and name.
@@ -20,7 +21,7 @@ pub struct Seniority {
     pub name: String,
 }
 
-/// What is known of every board, by its address.
+/// What is known of every board, by the normal form of its address: methods take it in any form.
 #[derive(Clone, Debug, Default)]
 pub struct Boards {
     boards: HashMap<String, Board>,
@@ -54,6 +55,7 @@ impl Boards {
 
     /// A job has this board among its devices.
     pub fn know(&mut self, job: &str, endpoint: &str) {
+        let endpoint = &*normal(endpoint);
         let board = self.boards.entry(endpoint.to_owned()).or_default();
         if !board.known_to.iter().any(|j| j == job) {
             board.known_to.push(job.to_owned());
@@ -67,7 +69,7 @@ impl Boards {
     /// A job has flashed this board.
     pub fn flashed(&mut self, job: &str, endpoint: &str, at: Timestamp) {
         self.know(job, endpoint);
-        if let Some(board) = self.boards.get_mut(endpoint) {
+        if let Some(board) = self.boards.get_mut(&*normal(endpoint)) {
             board.flashed.insert(job.to_owned(), at);
         }
     }
@@ -83,6 +85,7 @@ impl Boards {
 
     /// These boards a job holds now. Says whether one has become free.
     pub fn hold(&mut self, job: &str, endpoints: Vec<String>) -> bool {
+        let endpoints = all_normal(endpoints);
         for endpoint in &endpoints {
             self.know(job, endpoint);
             let board = self.boards.entry(endpoint.clone()).or_default();
@@ -104,6 +107,7 @@ impl Boards {
 
     /// These boards a job would flash now, were they free. Says whether it has given one up.
     pub fn want(&mut self, job: &str, endpoints: Vec<String>) -> bool {
+        let endpoints = all_normal(endpoints);
         let party = self.jobs.entry(job.to_owned()).or_default();
         if party.wants == endpoints {
             return false;
@@ -143,6 +147,7 @@ impl Boards {
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
+        let endpoint = &*normal(endpoint);
         if !self.shared.contains(endpoint) {
             return false;
         }
@@ -154,22 +159,33 @@ impl Boards {
     pub fn in_the_way(&self, job: &str, endpoint: &str) -> Option<String> {
         let older = |other: &&String| *other != job && self.seniority(other) < self.seniority(job);
         self.held_by_other(job, endpoint).or_else(|| {
-            let board = self.boards.get(endpoint)?;
+            let board = self.boards.get(&*normal(endpoint))?;
             board.wanted_by.iter().find(older).map(|other| self.name(other))
         })
     }
 
     /// Another job that holds the board.
     pub fn held_by_other(&self, job: &str, endpoint: &str) -> Option<String> {
-        let holder = self.boards.get(endpoint)?.held_by.as_ref();
+        let holder = self.boards.get(&*normal(endpoint))?.held_by.as_ref();
         holder.filter(|holder| *holder != job).map(|other| self.name(other))
     }
 
-    /// A newer job that has flashed the board since then.
-    pub fn flashed_by_newer(&self, job: &str, endpoint: &str, since: Timestamp) -> Option<String> {
-        let board = self.boards.get(endpoint)?;
+    /// A newer job that has flashed the board since then. Where each namespace has its own boards, only a job of the same
+    /// one can have.
+    pub fn flashed_by_newer(
+        &self,
+        job: &str,
+        endpoint: &str,
+        since: Timestamp,
+        own_namespace_only: bool,
+    ) -> Option<String> {
+        let board = self.boards.get(&*normal(endpoint))?;
+        let own = self.seniority(job);
         let newer = board.flashed.iter().find(|(other, at)| {
-            *other != job && **at > since && self.seniority(other) > self.seniority(job)
+            let theirs = self.seniority(other);
+            let reaches =
+                !own_namespace_only || theirs.map(|s| &s.namespace) == own.map(|s| &s.namespace);
+            *other != job && **at > since && theirs > own && reaches
         });
         newer.map(|(other, _)| self.name(other))
     }
@@ -182,6 +198,10 @@ impl Boards {
     fn name(&self, job: &str) -> String {
         self.seniority(job).map(|s| format!("{}/{}", s.namespace, s.name)).unwrap_or_default()
     }
+}
+
+fn all_normal(endpoints: Vec<String>) -> Vec<String> {
+    endpoints.into_iter().map(|endpoint| normal(&endpoint).into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -220,10 +240,29 @@ mod tests {
     fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
         let mut boards = two();
         boards.flashed("new", "board", at(10));
-        assert_eq!(boards.flashed_by_newer("old", "board", at(5)).as_deref(), Some("ns/new"));
-        assert_eq!(boards.flashed_by_newer("old", "board", at(15)), None, "it was changed since");
+        assert_eq!(boards.flashed_by_newer("old", "board", at(5), true).as_deref(), Some("ns/new"));
+        assert_eq!(boards.flashed_by_newer("old", "board", at(15), true), None, "changed since");
         boards.flashed("old", "board", at(20));
-        assert_eq!(boards.flashed_by_newer("new", "board", at(5)), None, "newer than the older");
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None, "it is the newer");
+    }
+
+    #[test]
+    fn one_board_is_one_board_however_its_address_is_written() {
+        let mut boards = two();
+        boards.hold("new", vec!["http://Board:80/".into()]);
+        assert_eq!(boards.held_by_other("old", "board").as_deref(), Some("ns/new"));
+        assert!(boards.hold("new", vec![]), "and free again");
+        assert_eq!(boards.held_by_other("old", "board:80"), None);
+    }
+
+    #[test]
+    fn where_boards_belong_to_a_namespace_jobs_of_others_flash_none_of_them() {
+        let mut boards = two();
+        let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
+        boards.introduce("x", elsewhere);
+        boards.flashed("x", "board", at(10));
+        let newer = |own| boards.flashed_by_newer("old", "board", at(5), own);
+        assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
     }
 
     #[test]

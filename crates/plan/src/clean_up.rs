@@ -3,6 +3,7 @@
 
 use flashjob_api::ServiceType;
 
+use crate::in_use::pod_in_use;
 use crate::ledger::Record;
 use crate::plan::{Deletion, Kind};
 use crate::round::Round;
@@ -27,11 +28,13 @@ impl Round<'_> {
                 }
             }
             let slot = &children.service;
-            if slot.busy || record.is_some_and(|r| self.needs_service(r)) {
+            // Its address goes to nobody else while a board may still dial it.
+            let at_work = children.pods.values().any(|pod| pod_in_use(pod, self.now));
+            if slot.busy || at_work || record.is_some_and(|r| self.needs_service(r)) {
                 continue;
             }
             match slot.here() {
-                Some(service) if !service.deleting => {
+                Some(service) if service.deleting.is_none() => {
                     self.plan.deletes.push(Deletion::of_service(target, service));
                 }
                 Some(_) => {}

@@ -1,7 +1,5 @@
 //! From a view to a plan: the job as a whole. What one device needs is in `round`.
 
-use std::collections::HashMap;
-
 use flashjob_api::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
@@ -17,6 +15,7 @@ use crate::rollout::{self, Turn};
 use crate::round::Round;
 use crate::spec::Invalid;
 use crate::status::{self, Verdict};
+use crate::twins::Places;
 
 /// Looks at one job and says what to do.
 pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
@@ -64,23 +63,23 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     if instances.listing {
         return Plan::default();
     }
-    let mut first: HashMap<(String, String), String> = HashMap::new();
-    let record = |device: &String| {
+    let mut places = Places::default();
+    let record = |(index, device): (usize, &String)| {
         let mut record = Record::new(&job.uid, device, &spec.revision, now);
         record.nonce.clone_from(&spec.nonce);
         // Those that are there now are pinned with the first write; it saves one each.
         let found = look_up(view, instances, device).ok().filter(|i| !i.endpoint.is_empty());
         record.pinned = found.map(|instance| pin(spec, instance));
-        if let Some(pinned) = &record.pinned {
-            let place = first.entry((pinned.namespace.clone(), pinned.endpoint.clone()));
-            let first = place.or_insert_with(|| device.clone());
-            if first != device {
-                record = record.as_twin_of(first, now);
+        if let Some(pinned) = record.pinned.clone() {
+            let first = places.at(&pinned).next();
+            match first.and_then(|first| spec.devices.get(first)) {
+                Some(first) => record = record.as_twin_of(first, now),
+                None => places.add(index, &pinned),
             }
         }
         record
     };
-    let mut records: Vec<Record> = spec.devices.iter().map(record).collect();
+    let mut records: Vec<Record> = spec.devices.iter().enumerate().map(record).collect();
     let more = chosen(view, spec, &records, now);
     records.extend(more);
     if records.is_empty() {

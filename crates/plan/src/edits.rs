@@ -2,10 +2,12 @@
 //!
 //! Edits touch nothing that is under way: an open attempt goes on to its end. They are looked at once per generation.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
+use crate::endpoint::normal;
 use crate::facts::View;
 use crate::ledger::{Change, Header, Ledger, MOST_DEVICES, Record, SHARD_SIZE};
 use crate::prepare::pin;
@@ -40,8 +42,9 @@ impl Edits {
         }
         let wanted: HashSet<&str> = spec.devices.iter().map(String::as_str).collect();
         let known: HashSet<&str> = records.iter().map(|r| r.device.as_str()).collect();
+        let again = header.revision != spec.revision;
         let leaves = |record: &Record| {
-            let chosen = record.selected && spec.selector.is_some();
+            let chosen = record.selected && still_chosen(view, spec, record, again);
             !chosen && !wanted.contains(record.device.as_str())
         };
         let changed = records.iter().enumerate().filter(|(_, r)| leaves(r) != r.dropped);
@@ -56,7 +59,7 @@ impl Edits {
         let mut more = new.clone().count();
         let mut added: Vec<Record> = new.map(record).take(room).collect();
         let released = header.suspended.is_some() && !spec.suspend;
-        if added.is_empty() && (released || header.revision != spec.revision) {
+        if added.is_empty() && (released || again) {
             added = chosen(view, spec, records, now);
             more = added.len();
             added.truncate(room);
@@ -100,24 +103,38 @@ impl Edits {
     }
 }
 
-/// The devices the selector chooses beside those that are in the job already. Two Instances of one namespace with one
-/// address are one device.
+/// Whether a device that the selector has chosen before stays. Other firmware is another choice: who does not fit any more
+/// leaves, so that no board gets what was meant for others. Its version alone is no reason, for that is what a job changes;
+/// nor is that Akri does not see it now. Within one revision a choice is kept.
+fn still_chosen(view: &View<'_>, spec: &Spec, record: &Record, again: bool) -> bool {
+    let Some(selector) = &spec.selector else { return false };
+    let pinned = view.instances.zip(record.pinned.as_ref());
+    let instance = pinned.and_then(|(all, p)| all.find_again(&p.namespace, &p.name, &p.endpoint));
+    match instance {
+        None => !record.dropped,
+        Some(instance) if record.dropped => selector.matches(instance),
+        Some(instance) => !again || selector.fits_any_version(instance),
+    }
+}
+
+/// The devices the selector chooses beside those that are in the job already. Instances with one address are one device.
 pub fn chosen(view: &View<'_>, spec: &Spec, records: &[Record], now: Timestamp) -> Vec<Record> {
     let (Some(selector), Some(instances)) = (&spec.selector, view.instances) else {
         return Vec::new();
     };
-    let mut taken: HashSet<(&str, &str)> = HashSet::new();
+    let mut instances_taken: HashSet<(&str, &str)> = HashSet::new();
+    let mut boards_taken: HashSet<Cow<'_, str>> = HashSet::new();
     for pinned in records.iter().filter_map(|r| r.pinned.as_ref()) {
-        taken.extend([(pinned.namespace.as_str(), pinned.name.as_str())]);
-        taken.extend([(pinned.namespace.as_str(), pinned.endpoint.as_str())]);
+        instances_taken.insert((&pinned.namespace, &pinned.name));
+        boards_taken.insert(normal(&pinned.endpoint));
     }
     let own = &view.job.namespace;
     let mut chosen = Vec::new();
     for instance in instances.iter().filter(|i| selector.matches(i)) {
         let namespace = instance.namespace.as_str();
-        let keys = [(namespace, instance.name.as_str()), (namespace, instance.endpoint.as_str())];
         let reachable = view.settings.device_namespaces.allows(own, namespace);
-        if reachable && !keys.iter().any(|key| taken.contains(key)) {
+        let taken = instances_taken.contains(&(namespace, instance.name.as_str()));
+        if reachable && !taken && boards_taken.insert(normal(&instance.endpoint)) {
             let device = format!("{namespace}/{}", instance.name);
             chosen.push(Record {
                 pinned: Some(pin(spec, instance)),
@@ -125,7 +142,6 @@ pub fn chosen(view: &View<'_>, spec: &Spec, records: &[Record], now: Timestamp) 
                 nonce: spec.nonce.clone(),
                 ..Record::new(&view.job.uid, &device, &spec.revision, now)
             });
-            taken.extend(keys);
         }
     }
     chosen

@@ -61,10 +61,17 @@ pub fn of(pod: &Pod) -> End {
     let report = report.unwrap_or_default();
     let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
     let too_long = "the attempt took longer than timeouts.deviceSeconds";
-    let skipped = report.result.as_ref().is_some_and(|r| r.eq_ignore_ascii_case("skipped"));
+    let says = |word: &str| report.result.as_ref().is_some_and(|r| r.eq_ignore_ascii_case(word));
+    let (skipped, failed) = (says("skipped"), says("failed"));
     match *exit_code {
         // Told to end, many programs exit with 0. That says nothing of the firmware, unless the message does.
         0 if deadline && report.result.is_none() => End::failed(Reason::Timeout, too_long.into()),
+        // A script that swallows the exit code of its flasher: the message is the better witness.
+        0 if failed => {
+            let reason = report.reason.as_deref().and_then(Reason::parse);
+            let said = if words.is_empty() { "the flash container says it failed" } else { &words };
+            End::failed(reason.unwrap_or(Reason::FlashFailed), said.to_owned())
+        }
         0 if skipped => {
             End { outcome: Outcome::Skipped, reason: None, message: words, digest: None }
         }
@@ -133,7 +140,7 @@ mod tests {
             name: "pod".into(),
             uid: "uid".into(),
             endpoint: "at".into(),
-            created: Timestamp::UNIX_EPOCH,
+            first_seen: Timestamp::UNIX_EPOCH,
             deleting: None,
             phase: if exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed },
             container: Container::Ended {
@@ -154,6 +161,12 @@ mod tests {
             (ended(0, ""), "Succeeded", ""),
             (ended(0, r#"{"result":"Skipped","message":"runs 0.2.0"}"#), "Skipped", "runs 0.2.0"),
             (ended(1, r#"{"reason":"NotBack","message":"gone"}"#), "NotBack", "gone"),
+            (ended(0, r#"{"result":"failed","reason":"NotBack","message":"m"}"#), "NotBack", "m"),
+            (
+                ended(0, r#"{"result":"Failed"}"#),
+                "FlashFailed",
+                "the flash container says it failed",
+            ),
             (ended(1, r#"{"reason":"NewerThanWe","message":"m"}"#), "FlashFailed", "m"),
             (ended(2, "panic: oh"), "FlashFailed", "panic: oh"),
             (ended(3, ""), "FlashFailed", "the flash container ended with exit code 3 (Error)"),

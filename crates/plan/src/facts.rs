@@ -237,9 +237,10 @@ pub struct Pod {
     pub uid: String,
     /// The board it is for.
     pub endpoint: String,
-    /// When it was created.
-    pub created: Timestamp,
-    /// When its end was asked for, if it was.
+    /// When this operator first saw it. Every time from here on is by the operator's clock, for [`Pod::at`] puts it in: a
+    /// deadline that runs from a node's clock ends when that clock says so.
+    pub first_seen: Timestamp,
+    /// When its end was first seen to be asked for, if it was.
     pub deleting: Option<Timestamp>,
     /// Its phase.
     pub phase: PodPhase,
@@ -275,7 +276,7 @@ pub enum Container {
     Unknown,
     /// It has not started, and why.
     Waiting(Option<String>),
-    /// It runs since then.
+    /// It runs, and was first seen to at this time.
     Running(Option<Timestamp>),
     /// It ended.
     Ended {
@@ -294,6 +295,26 @@ pub enum Container {
 pub const SILENT_END_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 impl Pod {
+    /// Puts the operator's own times in: what was seen before of the same Pod keeps the time it was seen at.
+    pub fn at(self, now: Timestamp, before: Option<&Pod>) -> Pod {
+        let before = before.filter(|b| b.uid == self.uid);
+        let running = before.and_then(|b| match b.container {
+            Container::Running(since) => since,
+            _ => None,
+        });
+        let ended = matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed);
+        Pod {
+            first_seen: before.map_or(now, |b| b.first_seen),
+            deleting: self.deleting.map(|_| before.and_then(|b| b.deleting).unwrap_or(now)),
+            terminal_since: ended.then(|| before.and_then(|b| b.terminal_since).unwrap_or(now)),
+            container: match self.container {
+                Container::Running(_) => Container::Running(Some(running.unwrap_or(now))),
+                other => other,
+            },
+            ..self
+        }
+    }
+
     /// Whether the flash container has begun: from here on the board may have been touched.
     pub fn started(&self) -> bool {
         match self.container {
@@ -326,10 +347,10 @@ pub struct Service {
     pub name: String,
     /// Its uid.
     pub uid: String,
-    /// When it was created.
-    pub created: Timestamp,
-    /// Its deletion was asked for.
-    pub deleting: bool,
+    /// When this operator first saw it.
+    pub first_seen: Timestamp,
+    /// When its end was first seen to be asked for, if it was.
+    pub deleting: Option<Timestamp>,
     /// What was asked for, in one word; see `Access` in `access.rs`.
     pub shape: String,
     /// It takes the one node port that boards dial.
@@ -343,6 +364,16 @@ pub struct Service {
 impl Service {
     /// Whether it waits for an address that any other Service could have got instead.
     pub fn waits_for_any_address(&self) -> bool {
-        self.address.is_none() && !self.node_port && !self.choosy && !self.deleting
+        self.address.is_none() && !self.node_port && !self.choosy && self.deleting.is_none()
+    }
+
+    /// Puts the operator's own times in, as [`Pod::at`] does.
+    pub fn at(self, now: Timestamp, before: Option<&Service>) -> Service {
+        let before = before.filter(|b| b.uid == self.uid);
+        Service {
+            first_seen: before.map_or(now, |b| b.first_seen),
+            deleting: self.deleting.map(|_| before.and_then(|b| b.deleting).unwrap_or(now)),
+            ..self
+        }
     }
 }

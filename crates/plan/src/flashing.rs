@@ -11,15 +11,17 @@ use crate::facts::{Container, Pod, SILENT_END_GRACE, Slot};
 use crate::ledger::Record;
 use crate::plan::{Deletion, NewObject};
 use crate::pod;
-use crate::prepare::wrong_board;
+use crate::prepare::is_pinned;
 use crate::round::{NO_ROOM, Round, SETTLING};
 use crate::time::{after, later};
 use crate::waiting::State;
 
+/// How long an attempt may take where neither ledger nor spec says so.
+const DEVICE_SECONDS: i64 = 600;
 /// How long past its deadline a Pod is left to end by itself.
 const OVERDUE_SECONDS: i64 = 60;
 /// How long a Pod may take to go before its node is believed lost.
-const NODE_LOST_SECONDS: i64 = 300;
+pub(crate) const NODE_LOST_SECONDS: i64 = 300;
 
 impl Round<'_> {
     /// A device whose attempt is under way. Taken out of the job, it is left alone unless its Pod was sent.
@@ -64,7 +66,9 @@ impl Round<'_> {
 
     /// The Pod is there: is it over, stuck, or at work?
     fn watch_over(&mut self, index: usize, record: &Record, pod: &Pod) {
-        let limit = self.spec.map_or(600, |s| s.device_seconds);
+        // What was promised when it began: an edit, or a slip in one, ends no flash that is under way.
+        let written = record.deadline_seconds.or(self.spec.map(|s| s.device_seconds));
+        let limit = written.unwrap_or(DEVICE_SECONDS);
         if pod.over(self.now) {
             return self.end(index, record, Some(pod), end::of(pod));
         }
@@ -74,15 +78,17 @@ impl Round<'_> {
         if let Some(since) = pod.deleting {
             let lost_at = after(since, NODE_LOST_SECONDS);
             if self.now >= lost_at {
-                let message =
-                    format!("the flash Pod {} does not go away; is its node gone?", pod.name);
+                let message = format!(
+                    "the flash Pod {} does not go away; is its node gone? The board stays locked until it is gone",
+                    pod.name
+                );
                 return self.end(index, record, Some(pod), End::failed(Reason::NodeLost, message));
             }
             let state = (State::Flashing, "the flash Pod is being ended");
             return self.waits_until(record, state, Some(since), lost_at);
         }
         if let Container::Running(since) = pod.container {
-            let since = since.unwrap_or(pod.created);
+            let since = since.unwrap_or(pod.first_seen);
             let overdue_at = after(since, limit + OVERDUE_SECONDS);
             if self.now >= overdue_at {
                 let message = format!("the flash Pod {} ran past its deadline", pod.name);
@@ -96,12 +102,12 @@ impl Round<'_> {
             self.plan.deletes.push(Deletion::of_pod(&record.target, record.attempt, pod));
             return self.waits(record, State::Starting, SETTLING, None);
         }
-        let give_up_at = after(pod.created, limit);
+        let give_up_at = after(pod.first_seen, limit);
         let why = end::why_not_started(pod);
         if self.now >= give_up_at {
             return self.end(index, record, Some(pod), End::failed(Reason::NotStarted, why));
         }
-        self.waits_until(record, (State::Starting, &why), Some(pod.created), give_up_at);
+        self.waits_until(record, (State::Starting, &why), Some(pod.first_seen), give_up_at);
     }
 
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
@@ -121,8 +127,12 @@ impl Round<'_> {
             Ok(instance) => instance,
             Err(missing) => return self.missing(index, record, missing),
         };
-        if let Some(end) = wrong_board(spec, instance) {
+        if let Some(end) = self.wrong_board(spec, record, instance) {
             return self.end(index, record, None, end);
+        }
+        if !record.pinned.as_ref().is_some_and(|p| is_pinned(p, spec, instance)) {
+            // The board has moved while its permit waited: what is flashed must be what was looked at and locked.
+            return self.withdraw(index, record);
         }
         let service = self.view.children.get(&record.target).and_then(|c| c.service.here());
         let Some(address) = spec.access.address(service) else {

@@ -7,6 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use crate::endpoint::normal;
+
 /// The most that timeouts.offlineSeconds can be.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
@@ -102,7 +104,10 @@ impl Instances {
         }
         self.by_uid.insert(instance.uid.clone(), key.clone());
         self.by_name.entry(key.1.clone()).or_default().push(key.0.clone());
-        self.by_endpoint.entry(instance.endpoint.clone()).or_default().push(key.clone());
+        self.by_endpoint
+            .entry(normal(&instance.endpoint).into_owned())
+            .or_default()
+            .push(key.clone());
         self.by_key.entry(key.0).or_default().insert(key.1, instance);
     }
 
@@ -136,10 +141,11 @@ impl Instances {
                 self.by_name.remove(name);
             }
         }
-        if let Some(keys) = self.by_endpoint.get_mut(&old.endpoint) {
+        let board = &*normal(&old.endpoint);
+        if let Some(keys) = self.by_endpoint.get_mut(board) {
             keys.retain(|key| (key.0.as_str(), key.1.as_str()) != (namespace, name));
             if keys.is_empty() {
-                self.by_endpoint.remove(&old.endpoint);
+                self.by_endpoint.remove(board);
             }
         }
     }
@@ -182,11 +188,18 @@ impl Instances {
         }
     }
 
+    /// The namespaces in which Akri shows a board at this address.
+    pub fn namespaces_at(&self, endpoint: &str) -> impl Iterator<Item = &str> {
+        let keys = self.by_endpoint.get(&*normal(endpoint)).into_iter().flatten();
+        keys.map(|(namespace, _)| namespace.as_str())
+    }
+
     /// Finds a pinned device again after Akri lost and re-discovered it: by namespace and name, else by its address in
     /// that namespace. While they are listed the name alone counts: it may be the next to come.
     pub fn find_again(&self, namespace: &str, name: &str, endpoint: &str) -> Option<&Instance> {
         let by_endpoint = || {
-            let keys = self.by_endpoint.get(endpoint)?.iter().filter(|key| key.0 == namespace);
+            let keys = self.by_endpoint.get(&*normal(endpoint))?.iter();
+            let keys = keys.filter(|key| key.0 == namespace);
             let found = keys.filter_map(|key| self.get(&key.0, &key.1));
             found.filter(|i| !i.deleting).min_by(|a, b| a.name.cmp(&b.name))
         };

@@ -106,7 +106,7 @@ pub struct Past {
     pub total: usize,
     /// How many of them were flashed or skipped.
     pub done: usize,
-    /// How many were given up.
+    /// How many were given up, or flashed by a newer job since.
     pub failed: usize,
 }
 
@@ -182,10 +182,10 @@ impl Ledger {
         let header = &self.header;
         let results = self.records.iter().filter(|r| r.revision == header.revision);
         let (mut done, mut failed) = (0, 0);
-        for outcome in results.filter_map(|r| r.outcome) {
-            match outcome {
-                Outcome::Succeeded | Outcome::Skipped => done += 1,
-                Outcome::Failed => failed += 1,
+        for record in results.filter(|r| r.outcome.is_some()) {
+            match record.is_done() {
+                true => done += 1,
+                false => failed += 1,
             }
         }
         let mut history = header.history.clone();
@@ -283,13 +283,18 @@ pub fn shard_of(index: usize) -> usize {
 /// A message as it is kept: one line, no control characters, at most [`MESSAGE_BYTES`].
 pub fn message(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let mut clean = clean.trim().to_owned();
-    if clean.len() > MESSAGE_BYTES {
-        let end = (0..=MESSAGE_BYTES - 3).rev().find(|i| clean.is_char_boundary(*i)).unwrap_or(0);
-        clean.truncate(end);
-        clean.push('…');
+    cut(clean.trim().to_owned(), MESSAGE_BYTES)
+}
+
+/// At most so many bytes of a text, with a sign that there was more.
+pub(crate) fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let room = most - '…'.len_utf8();
+        let end = (0..=room).rev().find(|i| text.is_char_boundary(*i));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
     }
-    clean
+    text
 }
 
 fn record_key(index: usize) -> String {

@@ -16,6 +16,7 @@ mod decide;
 mod deletion;
 mod edits;
 mod end;
+pub mod endpoint;
 pub mod facts;
 mod flashing;
 mod in_use;

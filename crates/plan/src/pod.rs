@@ -52,7 +52,7 @@ pub fn pod(
         },
         spec: Some(PodSpec {
             restart_policy: Some("Never".into()),
-            active_deadline_seconds: Some(spec.device_seconds),
+            active_deadline_seconds: Some(deadline(spec, record)),
             automount_service_account_token: Some(false),
             host_network: host_network.then_some(true),
             dns_policy: host_network.then(|| "ClusterFirstWithHostNet".into()),
@@ -119,6 +119,11 @@ pub fn pod(
     pod
 }
 
+/// As written down with the permit: it is what the attempt is judged by.
+fn deadline(spec: &Spec, record: &Record) -> i64 {
+    record.deadline_seconds.unwrap_or(spec.device_seconds)
+}
+
 fn environment(
     job: &Job,
     spec: &Spec,
@@ -168,7 +173,7 @@ fn environment(
         ("PREVIOUS_VERSION", record.previous.clone().unwrap_or_else(|| instance.version.clone())),
         ("VERIFY", verify.to_owned()),
         ("VERSION_POLICY", policy.to_owned()),
-        ("DEADLINE_SECONDS", spec.device_seconds.to_string()),
+        ("DEADLINE_SECONDS", deadline(spec, record).to_string()),
     ];
     let permit = looked_up(
         "PERMIT",

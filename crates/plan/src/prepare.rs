@@ -1,21 +1,29 @@
 //! From Pending to the permit: the device is found, checked, given an address, and then allowed to be flashed.
 
+use std::borrow::Cow;
+
 use flashjob_api::instance::same_board;
 use flashjob_api::{Reason, ServiceType};
 use jiff::Timestamp;
 
 use crate::access::NODE_PORT;
 use crate::end::End;
-use crate::facts::{Children, Refusal, Service, View};
+use crate::endpoint::normal;
+use crate::facts::{Children, Pod, Refusal, Service, View};
+use crate::flashing::NODE_LOST_SECONDS;
 use crate::in_use::pod_in_use;
 use crate::instances::{Found, Instance, Instances};
 use crate::ledger::{self, Outcome, Pinned, Record};
 use crate::plan::{Deletion, NewObject};
 use crate::round::{NO_ROOM, Round};
+use crate::selector::Selector;
 use crate::service;
 use crate::spec::Spec;
 use crate::time::after;
 use crate::waiting::State;
+
+/// How long a Service may take to go before nobody is believed to serve its finalizers.
+const SERVICE_STUCK_SECONDS: i64 = 300;
 
 /// Why there is no Instance to go on with.
 pub(crate) enum Missing {
@@ -31,8 +39,18 @@ impl<'a> Round<'a> {
     pub(crate) fn prepare(&mut self, index: usize, record: &Record) {
         let none = Children::default();
         let children = self.view.children.get(&record.target).unwrap_or(&none);
+        if let Some(pod) = self.pod_in_the_way(record) {
+            return self.wait_for_pod(index, record, pod);
+        }
         if children.pods.values().any(|slot| pod_in_use(slot, self.now)) {
             return self.waits(record, State::BackOff, "waiting for the earlier Pod to go", None);
+        }
+        if self.spec.is_some_and(|spec| record.tries > spec.retry_limit) {
+            // The limit was lowered, or was not known when the last attempt failed.
+            let (outcome, retry_at) = (Some(Outcome::Failed), None);
+            self.waits(record, State::Recording, "writing down its result", record.ended);
+            self.change.records.insert(index, Record { outcome, retry_at, ..record.clone() });
+            return;
         }
         if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
             let why = record.message.clone().unwrap_or_default();
@@ -49,7 +67,7 @@ impl<'a> Round<'a> {
         if record.tries == 0 && !self.room {
             return self.waits(record, State::Pending, NO_ROOM, None);
         }
-        if let Some(end) = wrong_board(spec, instance) {
+        if let Some(end) = self.wrong_board(spec, record, instance) {
             return self.end(index, record, None, end);
         }
         let Some(pinned) = record.pinned.as_ref().filter(|p| is_pinned(p, spec, instance)) else {
@@ -90,7 +108,7 @@ impl<'a> Round<'a> {
                 return self.waits(record, State::Blocked, &words, Some(record.turn));
             }
         }
-        if !mine && self.claimed.contains(&pinned.endpoint) {
+        if !mine && self.claimed.contains(&normal(&pinned.endpoint)) {
             let words = "another entry of this job is the same device";
             return self.waits(record, State::Blocked, words, Some(record.turn));
         }
@@ -99,9 +117,8 @@ impl<'a> Round<'a> {
             _ if slot.busy => {
                 self.waits(record, State::Addressing, "waiting for its Service", None);
             }
-            Some(service) if service.deleting => {
-                let words = "waiting for the earlier Service to go";
-                self.waits(record, State::Addressing, words, None);
+            Some(Service { deleting: Some(since), name, .. }) => {
+                self.wait_for_service_to_go(index, record, name, *since);
             }
             Some(service) if service.shape != spec.access.shape => {
                 self.plan.deletes.push(Deletion::of_service(&record.target, service));
@@ -126,15 +143,64 @@ impl<'a> Round<'a> {
         let attempt = record.attempt.saturating_add(1);
         let found = || Some(ledger::message(&instance.version));
         let previous = record.previous.clone().or_else(found);
-        let open = Record { attempt, previous, open: true, permit: true, ..record.clone() };
-        self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+        let deadline_seconds = self.spec.map(|spec| spec.device_seconds);
+        let (open, permit) = (true, true);
+        let open = Record { attempt, previous, open, permit, deadline_seconds, ..record.clone() };
+        self.claim(record);
         self.waits(&open, State::Starting, "writing its permit", None);
         self.change.records.insert(index, open);
     }
 
+    /// The board is taken for the rest of this look.
+    fn claim(&mut self, record: &Record) {
+        let board = record.pinned.as_ref().map(|p| Cow::Owned(normal(&p.endpoint).into_owned()));
+        self.claimed.extend(board);
+    }
+
+    /// A Pod that may still talk to this device's board, whichever attempt, firmware or entry it was made for.
+    fn pod_in_the_way(&self, record: &Record) -> Option<&'a Pod> {
+        let board = record.pinned.as_ref().map(|p| normal(&p.endpoint))?;
+        self.left_behind.get(&board).copied()
+    }
+
+    /// The end of a Pod frees its board, not the wish for its end. One that never goes is on a node that is gone: others do
+    /// not wait for that, and the board stays locked.
+    fn wait_for_pod(&mut self, index: usize, record: &Record, pod: &Pod) {
+        let since = pod.deleting.or(record.ended).unwrap_or(record.turn);
+        let lost_at = after(since, NODE_LOST_SECONDS);
+        if self.now >= lost_at {
+            let message = format!(
+                "the earlier flash Pod {} does not go away; is its node gone? The board stays locked until it is gone",
+                pod.name
+            );
+            return self.end(index, record, None, End::failed(Reason::NodeLost, message));
+        }
+        let words = format!("waiting for the earlier Pod {} to go", pod.name);
+        self.waits_until(record, (State::BackOff, &words), Some(since), lost_at);
+    }
+
+    fn wait_for_service_to_go(
+        &mut self,
+        index: usize,
+        record: &Record,
+        name: &str,
+        since: Timestamp,
+    ) {
+        let stuck_at = after(since, SERVICE_STUCK_SECONDS);
+        if self.now >= stuck_at {
+            let message = format!(
+                "the earlier Service {name} does not go away; does somebody serve its finalizers? The board stays locked \
+                 until it is gone"
+            );
+            return self.end(index, record, None, End::failed(Reason::ServiceStuck, message));
+        }
+        let words = format!("waiting for the earlier Service {name} to go");
+        self.waits_until(record, (State::Addressing, &words), Some(since), stuck_at);
+    }
+
     fn wait_for_address(&mut self, index: usize, record: &Record, spec: &Spec, service: &Service) {
         let moved = self.view.addresses.moved();
-        let since = moved.map_or(service.created, |moved| moved.max(service.created));
+        let since = moved.map_or(service.first_seen, |moved| moved.max(service.first_seen));
         let give_up_at = after(since, spec.address_seconds);
         if self.now >= give_up_at {
             let message = format!(
@@ -144,7 +210,7 @@ impl<'a> Round<'a> {
             return self.end(index, record, None, End::failed(Reason::AddressTimeout, message));
         }
         let state = (State::Addressing, "waiting for an address");
-        self.waits_until(record, state, Some(service.created), give_up_at);
+        self.waits_until(record, state, Some(service.first_seen), give_up_at);
     }
 
     fn make_service(
@@ -182,7 +248,7 @@ impl<'a> Round<'a> {
             _ => {}
         }
         self.ahead -= 1;
-        self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+        self.claim(record);
         let object = service::service(self.view.job, spec, &record.target, &instance.uid);
         let target = record.target.clone();
         self.plan.creates.push(NewObject::Service { target, object: Box::new(object) });
@@ -217,6 +283,36 @@ impl<'a> Round<'a> {
             return self.waits_until(record, state, Some(refusal.since), until);
         }
         self.start(index, record);
+    }
+
+    /// The board guard: firmware for one type of board never reaches another, nor a board that the job may not use. What a
+    /// selector says of the type counts for those it has chosen.
+    pub(crate) fn wrong_board(
+        &self,
+        spec: &Spec,
+        record: &Record,
+        instance: &Instance,
+    ) -> Option<End> {
+        let wrong = |message: String| Some(End::failed(Reason::WrongDevice, message));
+        let selected = spec.selector.as_ref().filter(|_| record.selected);
+        for wanted in spec.device.iter().chain(selected.and_then(Selector::device)) {
+            if !same_board(wanted, &instance.device) {
+                let unknown = instance.device.is_empty();
+                let what = if unknown { "a board of unknown type" } else { &instance.device };
+                return wrong(format!("the firmware is for {wanted}, this device is {what}"));
+            }
+        }
+        // An address in the spec must not lead around the bounds of namespaces.
+        let endpoint = spec.host_endpoint.as_ref()?;
+        let (own, reach) = (&self.view.job.namespace, &self.view.settings.device_namespaces);
+        let mut shown_in = self.view.instances?.namespaces_at(endpoint).peekable();
+        shown_in.peek()?;
+        if shown_in.any(|namespace| reach.allows(own, namespace)) {
+            return None;
+        }
+        wrong(format!(
+            "spec.hostEndpoint {endpoint} is a board of a namespace this job may not use"
+        ))
     }
 
     /// Finds the device's Instance, or says what is missing.
@@ -313,20 +409,8 @@ pub(crate) fn pin(spec: &Spec, instance: &Instance) -> Pinned {
 }
 
 /// Whether that is what [`pin`] would say, without a copy for every device that waits.
-fn is_pinned(pinned: &Pinned, spec: &Spec, instance: &Instance) -> bool {
+pub(crate) fn is_pinned(pinned: &Pinned, spec: &Spec, instance: &Instance) -> bool {
     pinned.namespace == instance.namespace
         && pinned.name == instance.name
         && &pinned.endpoint == spec.host_endpoint.as_ref().unwrap_or(&instance.endpoint)
-}
-
-/// The board guard: firmware for one type of board never reaches another.
-pub(crate) fn wrong_board(spec: &Spec, instance: &Instance) -> Option<End> {
-    let wanted = spec.device.as_ref()?;
-    if same_board(wanted, &instance.device) {
-        return None;
-    }
-    let what =
-        if instance.device.is_empty() { "a board of unknown type" } else { &instance.device };
-    let message = format!("the firmware is for {wanted}, this device is {what}");
-    Some(End::failed(Reason::WrongDevice, message))
 }

@@ -5,6 +5,7 @@
 //! `clean_up`. Here is what they share: the slots and boards already given away, the change of the ledger, and where each
 //! device stands. Every wait has a deadline, and every device that is not final is counted with what it waits for.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use flashjob_api::Reason;
@@ -12,7 +13,8 @@ use jiff::Timestamp;
 
 use crate::access::NODE_PORT;
 use crate::end::{self, End};
-use crate::facts::{Pod, Slot, View};
+use crate::endpoint::normal;
+use crate::facts::{DeviceNamespaces, Pod, Slot, View};
 use crate::in_use::{in_use, pod_in_use, rests, takes_node_port};
 use crate::ledger::{self, Change, Ledger, Outcome, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
@@ -20,6 +22,7 @@ use crate::rollout::{self, Turn};
 use crate::spec::Spec;
 use crate::status::{self, Summary};
 use crate::time::after;
+use crate::twins::Places;
 use crate::waiting::State;
 
 /// What is said while nothing may start yet.
@@ -49,8 +52,13 @@ pub struct Round<'a> {
     pub(crate) queued: bool,
     /// A Service of this job has the one node port that boards dial.
     pub(crate) node_port_taken: bool,
-    /// Boards that entries of this job hold.
-    pub(crate) claimed: HashSet<String>,
+    /// Boards that entries of this job hold, in the normal form of their addresses.
+    pub(crate) claimed: HashSet<Cow<'a, str>>,
+    /// Pods that may still talk to their board although no attempt is open for them: given up, or of another firmware, or of
+    /// a device that has left the job. By the board.
+    pub(crate) left_behind: HashMap<Cow<'a, str>, &'a Pod>,
+    /// Which entries are at which board; worked out when it is first asked for.
+    pub(crate) places: Option<Places>,
     /// Why nothing new may start, for good.
     pub(crate) halt: Option<Reason>,
     /// Whether failures leave room for first attempts.
@@ -88,7 +96,7 @@ impl<'a> Round<'a> {
             let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));
             failing += usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
             if record.open || children.is_some_and(|c| in_use(c, now)) {
-                claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+                claimed.extend(record.pinned.as_ref().map(|p| normal(&p.endpoint)));
             }
             if record.outcome.is_some() {
                 continue;
@@ -101,8 +109,9 @@ impl<'a> Round<'a> {
             ahead += next;
             first_ahead += next * usize::from(record.tries == 0);
             let waits = service.and_then(Slot::here).filter(|s| s.waits_for_any_address());
-            waiting = waiting.into_iter().chain(waits.map(|s| s.created)).min();
+            waiting = waiting.into_iter().chain(waits.map(|s| s.first_seen)).min();
         }
+        let left_behind = left_behind(view, &at_hand, now);
         let room = spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing));
         if !room {
             // First attempts wait for room, and take no place from those that are tried again.
@@ -129,6 +138,8 @@ impl<'a> Round<'a> {
             queued: queued_at.is_some_and(|at| at <= now),
             node_port_taken: takes_node_port(view),
             claimed,
+            left_behind,
+            places: None,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
             room,
             bound: rollout::bound(spec, ledger),
@@ -164,8 +175,10 @@ impl<'a> Round<'a> {
                 self.waits(record, State::Pending, "asked for again", None);
             }
             Some(outcome) => {
-                // Given up, but its Pod may still be at work: the board stays ours until that is over.
-                if self.has_pod_at_work(record) {
+                // Given up because of it: the board stays ours until the Service has gone.
+                let stuck = record.reason.as_deref() == Some(Reason::ServiceStuck.as_str());
+                let children = self.view.children.get(&record.target);
+                if stuck && children.is_some_and(|c| c.service.here().is_some()) {
                     self.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
                 }
                 self.summary.count_final(record, outcome);
@@ -210,7 +223,8 @@ impl<'a> Round<'a> {
     /// A newer job that has flashed the board since this job's firmware was set.
     pub(crate) fn superseded_by(&self, endpoint: &str) -> Option<String> {
         let since = self.ledger.header.revised;
-        self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since)
+        let own = self.view.settings.device_namespaces == DeviceNamespaces::Own;
+        self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
     }
 
     /// Whether a new nonce asks for this failed device.
@@ -232,11 +246,6 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn has_pod_at_work(&self, record: &Record) -> bool {
-        let children = self.view.children.get(&record.target);
-        children.is_some_and(|c| c.pods.values().any(|slot| pod_in_use(slot, self.now)))
-    }
-
     /// Records the end of an attempt, or of the device's whole way.
     pub(crate) fn end(&mut self, index: usize, record: &Record, pod: Option<&Pod>, end: End) {
         let message = ledger::message(&end.message);
@@ -254,7 +263,8 @@ impl<'a> Round<'a> {
         let made = record.open && (pod.is_some() || end.reason == Some(Reason::PodLost));
         let failed = made && end.outcome == Outcome::Failed;
         next.tries = next.tries.saturating_add(u32::from(failed));
-        let limit = self.spec.map_or(2, |s| s.retry_limit);
+        // A spec that cannot be read makes nothing final: what it means will be known when it is mended.
+        let limit = self.spec.map_or(u32::MAX, |s| s.retry_limit);
         if failed && end.reason.is_some_and(Reason::is_retried) && next.tries <= limit {
             let first = self.spec.map_or(10, |s| s.backoff_seconds);
             let doubled = first.saturating_mul(1 << next.tries.saturating_sub(1).min(10));
@@ -271,7 +281,7 @@ impl<'a> Round<'a> {
             attempt: if made { record.attempt } else { 0 },
             result: end.result().to_owned(),
             message,
-            seconds: pod.map(|p| self.now.duration_since(p.created).as_secs()),
+            seconds: pod.map(|p| self.now.duration_since(p.first_seen).as_secs()),
         });
         self.waits(record, State::Recording, "writing down its result", Some(self.now));
         self.change.records.insert(index, next);
@@ -314,6 +324,8 @@ impl<'a> Round<'a> {
         }
         plan.status = Some(job_status);
         let mut claims = self.claims;
+        // The end of a Pod frees its board, whatever has become of the attempt, the firmware and the device.
+        claims.extend(self.left_behind.values().map(|pod| pod.endpoint.clone()));
         claims.extend(self.node_port_taken.then(|| NODE_PORT.to_owned()));
         claims.sort();
         claims.dedup();
@@ -323,4 +335,22 @@ impl<'a> Round<'a> {
         }
         plan
     }
+}
+
+/// The Pods that no open attempt is about and whose end has not been seen. That one has not started is no comfort: its node
+/// may be late with the news.
+fn left_behind<'a>(
+    view: &'a View<'_>,
+    at_hand: &HashMap<&str, &Record>,
+    now: Timestamp,
+) -> HashMap<Cow<'a, str>, &'a Pod> {
+    let mut left = HashMap::new();
+    for (target, children) in view.children {
+        let open = at_hand.get(target.as_str()).filter(|r| r.open).map(|r| r.attempt);
+        for (attempt, slot) in &children.pods {
+            let pod = slot.here().filter(|pod| open != Some(*attempt) && !pod.over(now));
+            left.extend(pod.map(|pod| (normal(&pod.endpoint), pod)));
+        }
+    }
+    left
 }

@@ -53,13 +53,23 @@ impl Selector {
         !instance.deleting && !instance.endpoint.trim().is_empty() && self.fits(instance)
     }
 
+    /// The type of board that is looked for, if that is said.
+    pub fn device(&self) -> Option<&String> {
+        self.device.as_ref()
+    }
+
     /// Whether this device is what is looked for, be it that it cannot be flashed now.
     pub fn fits(&self, instance: &Instance) -> bool {
+        self.version.as_ref().is_none_or(|range| in_range(range, &instance.version))
+            && self.fits_any_version(instance)
+    }
+
+    /// The same, whatever version it runs.
+    pub fn fits_any_version(&self, instance: &Instance) -> bool {
         let application = instance.application.trim().to_lowercase();
         self.configuration.as_ref().is_none_or(|c| c == instance.configuration.trim())
             && self.device.as_ref().is_none_or(|d| same_board(d, &instance.device))
             && self.application_type.as_ref().is_none_or(|a| a.to_lowercase() == application)
-            && self.version.as_ref().is_none_or(|range| in_range(range, &instance.version))
             && self.labels.iter().all(|(key, value)| instance.labels.get(key) == Some(value))
     }
 }

@@ -130,6 +130,9 @@ impl Amount {
     }
 }
 
+/// The longest entry that can name a device: a namespace, a slash and a name.
+const LONGEST_DEVICE: usize = 63 + 1 + 253;
+
 /// At most this many flash Pods at once, whatever the spec says.
 const MOST_PARALLEL: usize = 500;
 
@@ -257,6 +260,12 @@ fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
             return Err(Invalid(format!("spec.uuid[{index}] is empty")));
         }
         let entry = one_word(&format!("spec.uuid[{index}]"), entry.to_owned())?;
+        if entry.len() > LONGEST_DEVICE {
+            let length = entry.len();
+            let says =
+                format!("spec.uuid[{index}] is {length} bytes long; no Instance has such a name");
+            return Err(Invalid(says));
+        }
         if seen.insert(entry.clone()) {
             devices.push(entry);
         }

@@ -5,12 +5,20 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::facts::{Job, View};
-use crate::ledger::{Ledger, Outcome, Record};
+use crate::ledger::{self, Ledger, Outcome, Record};
 use crate::rollout;
 use crate::time::after;
 
 /// How many devices `inFlight` and `failures` list.
 pub const SHOWN: usize = 100;
+/// How many devices `completedUUIDs` lists, and in how many bytes. With the bounds on messages and addresses every status
+/// stays under 512 KiB, which the API server and etcd take.
+const COMPLETED_SHOWN: usize = 5000;
+const COMPLETED_BYTES: usize = 256 * 1024;
+/// The longest text about one device.
+const SHOWN_BYTES: usize = 400;
+/// The longest sentence about a job; what a user wrote may be in it.
+const SENTENCE_BYTES: usize = 1024;
 
 /// What a round over the devices has shown.
 #[derive(Default)]
@@ -21,36 +29,48 @@ pub struct Summary {
     pub in_flight: Vec<InFlight>,
     failures: Vec<Failure>,
     completed: Vec<String>,
+    completed_bytes: usize,
+    /// Not all that are done are listed.
+    truncated: bool,
+    /// Devices that a newer job has flashed since.
+    superseded: i32,
 }
 
 impl Summary {
     /// Counts a device with a result.
     pub fn count_final(&mut self, record: &Record, outcome: Outcome) {
         match outcome {
-            Outcome::Succeeded => {
-                self.counts.succeeded += 1;
-                self.completed.push(record.device.clone());
+            Outcome::Succeeded => self.counts.succeeded += 1,
+            Outcome::Skipped => self.counts.skipped += 1,
+            Outcome::Failed => self.counts.failed += 1,
+        }
+        self.superseded += i32::from(record.is_superseded());
+        if outcome == Outcome::Failed || record.is_superseded() {
+            if self.failures.len() < SHOWN {
+                self.failures.push(failure(record));
             }
-            Outcome::Skipped => {
-                self.counts.skipped += 1;
-                self.completed.push(record.device.clone());
-            }
-            Outcome::Failed => {
-                self.counts.failed += 1;
-                if self.failures.len() < SHOWN {
-                    self.failures.push(failure(record));
-                }
-            }
+            return;
+        }
+        self.completed_bytes += record.device.len();
+        if self.completed.len() < COMPLETED_SHOWN && self.completed_bytes <= COMPLETED_BYTES {
+            self.completed.push(record.device.clone());
+        } else {
+            self.truncated = true;
         }
     }
 }
 
+/// A text of a ledger as a status shows it: none that an operator has written is longer.
+pub(crate) fn shown(text: &str) -> String {
+    ledger::cut(text.to_owned(), SHOWN_BYTES)
+}
+
 fn failure(record: &Record) -> Failure {
     Failure {
-        uuid: record.device.clone(),
-        instance: record.pinned.as_ref().map(|p| format!("{}/{}", p.namespace, p.name)),
-        reason: record.reason.clone().unwrap_or_default(),
-        message: record.message.clone().unwrap_or_default(),
+        uuid: shown(&record.device),
+        instance: record.pinned.as_ref().map(|p| shown(&format!("{}/{}", p.namespace, p.name))),
+        reason: record.reason.as_deref().map(shown).unwrap_or_default(),
+        message: record.message.as_deref().map(shown).unwrap_or_default(),
         attempts: i32::try_from(record.tries).unwrap_or(i32::MAX),
     }
 }
@@ -71,7 +91,12 @@ pub enum Verdict {
     /// Every device has its firmware.
     Complete(String),
     /// Every device has a result, and some failed.
-    Failed(String),
+    Failed {
+        /// One word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
     /// Nothing happens until a person acts.
     Stuck {
         /// One word.
@@ -96,7 +121,7 @@ pub fn of_job(
     halt: Option<Reason>,
 ) -> FlashJobStatus {
     let job = view.job;
-    let Summary { counts, in_flight, failures, completed } = summary;
+    let Summary { counts, in_flight, failures, completed, truncated, superseded, .. } = summary;
     let done = counts.succeeded + counts.skipped;
     let all_final = done + counts.failed == counts.total;
     let finished = (all_final || halt.is_some()) && ledger.header.completed.is_some();
@@ -121,14 +146,17 @@ pub fn of_job(
             reason: halt.unwrap_or(Reason::Aborted),
             message: format!("{words}; {}", why_halted(halt)),
         },
-        _ if finished && counts.failed == 0 => Verdict::Complete(words),
-        _ if finished => Verdict::Failed(match failures.first() {
-            Some(first) => {
-                let Failure { uuid, reason, message, .. } = first;
-                format!("{words}; {uuid}: {reason}: {message}")
-            }
-            None => words,
-        }),
+        _ if finished && counts.failed + superseded == 0 => Verdict::Complete(words),
+        _ if finished => Verdict::Failed {
+            // What another job has flashed is not done by this one.
+            reason: if counts.failed == 0 { Reason::Superseded.as_str() } else { "DevicesFailed" },
+            message: match failures.first() {
+                Some(Failure { uuid, reason, message, .. }) => {
+                    format!("{words}; {uuid}: {reason}: {message}")
+                }
+                None => words,
+            },
+        },
         Ok(spec) if spec.suspend => Verdict::Suspended(format!("held by spec.suspend: {words}")),
         Ok(_) if nothing_began(ledger) => Verdict::Waiting { reason: "Starting", message: words },
         Ok(_) => match view.trouble {
@@ -144,13 +172,14 @@ pub fn of_job(
         start_time: Some(Time(ledger.header.started)),
         completion_time: ledger.header.completed.filter(|_| finished).map(Time),
         completed_uuids: completed,
+        truncated,
         in_flight,
         failures,
         ..FlashJobStatus::default()
     };
     status.batch = job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger));
     if let [only] = ledger.records.as_slice() {
-        status.host_endpoint = only.pinned.as_ref().map(|p| p.endpoint.clone());
+        status.host_endpoint = only.pinned.as_ref().map(|p| shown(&p.endpoint));
         status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
     }
     // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.
@@ -201,12 +230,13 @@ fn conclude(generation: i64, status: &mut FlashJobStatus, verdict: Verdict) {
         Verdict::Working(message) => (Phase::InProgress, "Flashing", message),
         Verdict::Suspended(message) => (Phase::Suspended, "Suspended", message),
         Verdict::Complete(message) => (Phase::Completed, "Completed", message),
-        Verdict::Failed(message) => (Phase::Failed, "DevicesFailed", message),
+        Verdict::Failed { reason, message } => (Phase::Failed, *reason, message),
         Verdict::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
     };
+    let message = ledger::cut(message.clone(), SENTENCE_BYTES);
     let works = matches!(verdict, Verdict::Waiting { .. } | Verdict::Working(_));
     let complete = matches!(verdict, Verdict::Complete(_));
-    let failed = matches!(verdict, Verdict::Failed(_) | Verdict::Stuck { .. });
+    let failed = matches!(verdict, Verdict::Failed { .. } | Verdict::Stuck { .. });
     let suspended = matches!(verdict, Verdict::Suspended(_));
     let conditions = [
         ("Complete", complete),
@@ -231,6 +261,6 @@ fn conclude(generation: i64, status: &mut FlashJobStatus, verdict: Verdict) {
         })
         .collect();
     status.phase = Some(phase);
-    status.message = Some(message.clone());
+    status.message = Some(message);
     status.observed_generation = Some(generation);
 }

@@ -60,9 +60,9 @@ impl Round<'_> {
         }
         let pinned = record.pinned.as_ref();
         self.summary.in_flight.push(InFlight {
-            uuid: record.device.clone(),
-            instance: pinned.map(|p| format!("{}/{}", p.namespace, p.name)),
-            host_endpoint: pinned.map(|p| p.endpoint.clone()),
+            uuid: status::shown(&record.device),
+            instance: pinned.map(|p| status::shown(&format!("{}/{}", p.namespace, p.name))),
+            host_endpoint: pinned.map(|p| status::shown(&p.endpoint)),
             external_ip: address,
             state: name.to_owned(),
             message: Some(ledger::message(why)).filter(|m| !m.is_empty()),

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use flashjob_plan::Kind;
-use flashjob_plan::facts::{Children, Pod, PodPhase, Refusal, Service, Slot, Versioned};
+use flashjob_plan::facts::{Children, Pod, Refusal, Service, Slot, Versioned};
 use flashjob_plan::time::after;
 use jiff::Timestamp;
 
@@ -55,23 +55,20 @@ impl Index {
             listed.insert(child.facts.uid.clone());
         }
         let slot = self.pod_slot(&child.job, &child.target, child.attempt);
-        let mut pod = child.facts;
-        if matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed) {
-            let before = slot.seen.as_ref().and_then(|p| p.terminal_since);
-            pod.terminal_since = before.or(Some(now));
-        }
+        let pod = child.facts.at(now, slot.seen.as_ref());
         slot.see(pod);
     }
 
     /// A Service was seen. Says whether it has got its address since it was last seen.
-    pub fn see_service(&mut self, child: Child<Service>) -> bool {
+    pub fn see_service(&mut self, child: Child<Service>, now: Timestamp) -> bool {
         if let Some(listed) = self.listed.get_mut("services") {
             listed.insert(child.facts.uid.clone());
         }
         let addressed = child.facts.address.is_some();
         let slot = &mut self.target(&child.job, &child.target).service;
         let had = slot.here().is_some_and(|s| s.address.is_some());
-        slot.see(child.facts) && addressed && !had
+        let service = child.facts.at(now, slot.seen.as_ref());
+        slot.see(service) && addressed && !had
     }
 
     /// A Pod has left the watch.
@@ -172,7 +169,7 @@ impl Index {
             Kind::Service => {
                 let slot = &mut self.target(job, target).service;
                 if let Some(service) = slot.seen.as_mut().filter(|s| s.uid == uid) {
-                    service.deleting = true;
+                    service.deleting.get_or_insert(now);
                 }
             }
             Kind::Pod(attempt) => {

@@ -103,13 +103,13 @@ pub fn pod_facts(pod: &slim::Pod) -> Pod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
         endpoint: board(pod),
-        created: created(&pod.metadata),
+        first_seen: created(&pod.metadata),
         deleting: pod.metadata.deletion_timestamp.as_ref().map(|t| t.0),
         phase,
         container,
         reason: status.reason.filter(|_| !ended_in_time),
         note: status.message.or(unscheduled),
-        // The index knows when it was first seen so.
+        // The index knows when it was first seen so, and puts its own times in place of these.
         terminal_since: None,
     }
 }
@@ -163,8 +163,8 @@ pub fn service_facts(service: &slim::Service) -> Service {
         version: version(&service.metadata),
         name: service.name_any(),
         uid: service.uid().unwrap_or_default(),
-        created: created(&service.metadata),
-        deleting: service.metadata.deletion_timestamp.is_some(),
+        first_seen: created(&service.metadata),
+        deleting: service.metadata.deletion_timestamp.as_ref().map(|t| t.0),
         shape: service.labels().get(names::SHAPE).cloned().unwrap_or_default(),
         node_port: spec.is_some_and(|s| s.type_.as_deref() == Some("NodePort")),
         choosy: spec.is_some_and(|s| s.load_balancer_ip.is_some()),

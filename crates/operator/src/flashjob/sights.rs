@@ -59,7 +59,8 @@ impl Engine {
     }
 
     pub(super) fn see_service(&mut self, child: Child<Service>) {
-        if self.index.see_service(child) && self.addresses.given(clock::now()) {
+        let now = clock::now();
+        if self.index.see_service(child, now) && self.addresses.given(now) {
             self.wake_unfinished();
         }
     }

@@ -16,6 +16,8 @@ use crate::time;
 pub const MOST_DEVICES: usize = 200_000;
 /// The highest number of an attempt: a hundred thousand years of trying, and far from where numbers end.
 const MOST_ATTEMPTS: u32 = 1_000_000_000;
+/// The longest an attempt may take, in seconds: what timeouts.deviceSeconds can be, and more.
+const LONGEST_ATTEMPT: i64 = 2_592_000;
 /// The longest text, in bytes: the CRD's 1024 characters of an image or an address, in any script.
 const LONGEST_TEXT: usize = 4096;
 
@@ -160,6 +162,9 @@ fn check_record(record: &Record) -> Result<(), String> {
         if number > MOST_ATTEMPTS {
             return Err(format!("{field} is {number}, at most {MOST_ATTEMPTS}"));
         }
+    }
+    if let Some(seconds) = record.deadline_seconds.filter(|s| !(1..=LONGEST_ATTEMPT).contains(s)) {
+        return Err(format!("deadlineSeconds is {seconds}, from 1 to {LONGEST_ATTEMPT}"));
     }
     check_times([
         ("turn", Some(record.turn)),

@@ -1,10 +1,11 @@
 //! What the ledger keeps of one device.
 
+use flashjob_api::Reason;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::message;
-use crate::names;
+use crate::{endpoint, names};
 
 /// What is kept about one device.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -26,6 +27,9 @@ pub struct Record {
     /// Its permit key is in the ledger.
     #[serde(skip)]
     pub permit: bool,
+    /// How long that attempt may take. Written with its permit: an edit changes nothing about what has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_seconds: Option<i64>,
     /// How many attempts of this revision have failed.
     #[serde(default)]
     pub tries: u32,
@@ -92,6 +96,14 @@ pub enum Outcome {
     Skipped,
 }
 
+impl Pinned {
+    /// Whether that is the same device: the same Instance, or the same board however its address is written.
+    pub fn is_same_device(&self, other: &Pinned) -> bool {
+        (self.namespace == other.namespace && self.name == other.name)
+            || endpoint::same(&self.endpoint, &other.endpoint)
+    }
+}
+
 impl Record {
     /// A device that has just come into the job.
     pub fn new(job_uid: &str, device: &str, revision: &str, now: Timestamp) -> Record {
@@ -102,6 +114,7 @@ impl Record {
             attempt: 0,
             open: false,
             permit: false,
+            deadline_seconds: None,
             tries: 0,
             previous: None,
             turn: now,
@@ -117,6 +130,21 @@ impl Record {
             dropped: false,
             target: names::target(job_uid, device, revision),
         }
+    }
+
+    /// Whether the device has this firmware, as far as its own word goes. One that a newer job has flashed since has not.
+    pub fn is_done(&self) -> bool {
+        match self.outcome {
+            Some(Outcome::Succeeded) => true,
+            Some(Outcome::Skipped) => !self.is_superseded(),
+            Some(Outcome::Failed) | None => false,
+        }
+    }
+
+    /// Whether it was left out because a newer job has flashed the board since.
+    pub fn is_superseded(&self) -> bool {
+        let reason = self.reason.as_deref();
+        self.outcome == Some(Outcome::Skipped) && reason == Some(Reason::Superseded.as_str())
     }
 
     /// The same entry as the same device as `other`: it is flashed once.

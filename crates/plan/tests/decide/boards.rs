@@ -111,7 +111,11 @@ fn what_a_newer_job_has_flashed_since_is_not_undone() {
     world.after(10);
     world.edit(&["a"], json!({}));
     let plan = world.settle();
-    assert_eq!(phase(&plan), Phase::Completed);
+    assert_eq!(phase(&plan), Phase::Failed, "it does not run what this job is about");
+    let status = plan.status.unwrap();
+    assert!(status.completed_uuids.is_empty(), "{status:#?}");
+    assert_eq!(status.failures[0].reason, "Superseded");
+    assert_eq!(status.conditions[0].reason, "Superseded");
     assert_eq!(world.record("a").outcome, Some(Outcome::Skipped));
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
     // Another firmware is a new wish.

@@ -21,6 +21,7 @@ pub struct World {
     pub instances: Instances,
     pub children: HashMap<String, Children>,
     pub boards: Boards,
+    pub settings: Settings,
     pub settled: bool,
     pub addresses: bool,
     pub waits: Addresses,
@@ -55,6 +56,7 @@ impl World {
             instances: Instances::default(),
             children: HashMap::new(),
             boards: Boards::default(),
+            settings: Settings::default(),
             settled: true,
             addresses: true,
             waits: Addresses::default(),
@@ -108,7 +110,7 @@ impl World {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
         let view =
             view(&self.job, state, &self.instances, &self.children, &self.boards, self.settled);
-        let view = View { addresses: &self.waits, ..view };
+        let view = View { addresses: &self.waits, settings: &self.settings, ..view };
         decide(&view, self.now)
     }
 
@@ -231,7 +233,7 @@ impl World {
                     version,
                     name,
                     uid,
-                    created,
+                    first_seen: created,
                     address,
                     shape,
                     node_port,
@@ -245,7 +247,7 @@ impl World {
                     name: object.metadata.name.clone().unwrap(),
                     uid: format!("uid-{version}"),
                     endpoint: env(&object, "HOST_ENDPOINT"),
-                    created,
+                    first_seen: created,
                     deleting: None,
                     phase: PodPhase::Pending,
                     container: Container::Waiting(None),

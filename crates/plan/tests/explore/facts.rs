@@ -15,7 +15,7 @@ pub fn service(service: Service, shape: &str) -> Slot<Seen> {
         version: 1,
         name: "service".into(),
         uid: "service".into(),
-        created: at(created),
+        first_seen: at(created),
         shape: shape.to_owned(),
         address: (!matches!(service, Service::Bare(_))).then(|| "192.0.2.1".into()),
         ..Seen::default()
@@ -43,7 +43,7 @@ pub fn pod(real: Real, endpoint: &str) -> Pod {
         name: "pod".into(),
         uid: real.uid.to_string(),
         endpoint: endpoint.to_owned(),
-        created: at(real.created),
+        first_seen: at(real.created),
         deleting: real.deleting.map(at),
         phase,
         container,
