@@ -161,7 +161,9 @@ async fn a_held_job_is_superseded_by_a_newer_one_and_not_by_its_own_next_firmwar
     site.flash_with("b-newer", newer).await?;
     site.phase("b-newer", Phase::Completed).await?;
     site.edit("a-older", json!({ "suspend": false })).await?;
-    let skipped = site.phase("a-older", Phase::Completed).await?;
+    let skipped = site.phase("a-older", Phase::Failed).await?;
+    assert!(skipped.completed_uuids.is_empty(), "it does not run this job's firmware");
+    assert_eq!(skipped.failures[0].reason, "Superseded");
     assert_eq!(
         (skipped.done.as_deref(), skipped.counts.map(|c| c.skipped)),
         (Some("0/1"), Some(1))
