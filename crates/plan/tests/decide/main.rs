@@ -19,6 +19,7 @@ mod preview;
 mod properties;
 mod restarts;
 mod rollouts;
+mod sizes;
 mod stories;
 mod tale;
 mod view;
