@@ -95,6 +95,7 @@ demo: ## Flash simulated boards with the real operator and flasher (DEMO_DEVICES
 bench: ## Measure a rollout and a transfer against their floors (tables, and target/bench/fleet.json)
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
 	cargo bench --locked $(OPERATOR) --bench fleet -- $(ARGS)
+	@cargo bench --locked -p flashjob-plan --bench decide
 	@DOCKER_REGISTRY=$$(hack/registry.sh); export DOCKER_REGISTRY; \
 	cargo bench --locked -p flashjob-flasher --bench serve
 
