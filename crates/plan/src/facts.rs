@@ -94,7 +94,7 @@ pub struct Job {
     pub deleting: bool,
     /// Our finalizer is on it.
     pub finalizer: bool,
-    /// The ledger its annotation speaks of.
+    /// The ledger its annotation speaks of, if that is the job's own.
     pub ledger: Option<String>,
     /// The spec, read and checked.
     pub spec: Result<Spec, Invalid>,
@@ -104,16 +104,20 @@ impl Job {
     /// Reads a FlashJob. A spec that cannot be read makes an invalid job, not an error.
     pub fn read(metadata: &ObjectMeta, spec: &Value, settings: &Settings) -> Job {
         let finalizers = metadata.finalizers.iter().flatten();
-        let annotations = metadata.annotations.as_ref();
+        let (name, uid) = (metadata.name.clone(), metadata.uid.clone());
+        let (name, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
+        let ledger = metadata.annotations.as_ref().and_then(|a| a.get(names::LEDGER));
+        // Copied with a manifest, it names the ledger of the job it was copied from, and says nothing of this one.
+        let ledger = ledger.filter(|ledger| **ledger == names::ledger(&name, &uid, 0)).cloned();
         Job {
             namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizer: finalizers.into_iter().any(|f| f == names::FINALIZER),
-            ledger: annotations.and_then(|a| a.get(names::LEDGER)).cloned(),
+            name,
+            uid,
+            ledger,
             spec: match spec {
                 Value::Null => Err(Invalid("spec is missing".into())),
                 spec => Spec::read(spec, settings),

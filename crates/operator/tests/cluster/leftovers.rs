@@ -2,9 +2,10 @@
 
 use anyhow::{Context, Result};
 use flashjob_api::{FlashJobStatus, Phase};
+use flashjob_plan::names;
 use flashjob_sim::{End, Kubelet, Script, Started, eventually};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
@@ -134,4 +135,27 @@ fn one_after_the_other(starts: &[Started], count: usize) {
     for pair in starts.windows(2) {
         assert!(pair[0].ended_at.is_some_and(|ended| ended <= pair[1].at), "{starts:#?}");
     }
+}
+
+/// The whole object is applied again under another name, with what the operator has put on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_a_copy_of_another_begins_anew() -> Result<()> {
+    let site = Site::new(|_| Script::success("")).await?;
+    let board = site.board("192.0.2.11").await?;
+    let _operator = site.operator().await?;
+    site.flash("first", &[board]).await?;
+    site.phase("first", Phase::Completed).await?;
+    let mut copy = site.jobs().get("first").await?;
+    let ledger = copy.annotations()[names::LEDGER].clone();
+    assert!(!copy.finalizers().is_empty());
+    copy.metadata.name = Some("second".into());
+    copy.metadata.resource_version = None;
+    copy.metadata.uid = None;
+    copy.metadata.managed_fields = None;
+    site.jobs().create(&PostParams::default(), &copy).await?;
+    site.phase("second", Phase::Completed).await?;
+    assert_eq!(site.flashed().len(), 2, "once for each");
+    let second = site.jobs().get("second").await?;
+    assert_ne!(second.annotations()[names::LEDGER], ledger, "it has a ledger of its own");
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! What a new process makes of what an earlier one left, and what becomes of a ledger.
 
 use flashjob_api::Phase;
-use flashjob_plan::{Kind, LedgerPlan};
+use flashjob_plan::{Job, Kind, LedgerPlan, Settings, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use crate::phase;
@@ -84,4 +85,33 @@ fn a_job_whose_ledger_is_gone_starts_nothing() {
     assert!(plan.creates.is_empty() && plan.deletes.is_empty());
     let conditions = plan.status.unwrap().conditions;
     assert!(conditions.iter().any(|c| c.type_ == "Stalled" && c.reason == "LedgerLost"));
+}
+
+/// `kubectl get -o yaml`, another name, `kubectl apply`: the annotation and the finalizer come with it.
+#[test]
+fn an_annotation_that_was_copied_from_another_job_is_ignored_and_ones_own_is_not() {
+    let first = names::ledger("job", "uid-1", 0);
+    let spec = json!({ "uuid": ["a"], "firmware": "f", "version": "1", "flashjobPodImage": "i" });
+    let job = |name: &str, uid: &str| {
+        let metadata = ObjectMeta {
+            namespace: Some("ns".into()),
+            name: Some(name.into()),
+            uid: Some(uid.into()),
+            annotations: Some([(names::LEDGER.to_owned(), first.clone())].into()),
+            finalizers: Some(vec![names::FINALIZER.to_owned()]),
+            ..ObjectMeta::default()
+        };
+        Job::read(&metadata, &spec, &Settings::default())
+    };
+    let looked_at = |job: Job| {
+        let mut world = World::new(&["a"], json!({}));
+        world.job = job;
+        world.step()
+    };
+    for (name, uid) in [("copy", "uid-2"), ("job", "uid-2")] {
+        let plan = looked_at(job(name, uid));
+        assert!(matches!(plan.ledger, LedgerPlan::Create(_)), "{name} begins: {plan:#?}");
+    }
+    let lost = looked_at(job("job", "uid-1")).status.unwrap();
+    assert_eq!(lost.conditions[0].reason, "LedgerLost");
 }
