@@ -39,6 +39,7 @@ struct Inner {
     oldest_waiting: Family<State, Gauge>,
     watch_age: Family<Kind, Gauge>,
     watch_errors: Family<Kind, Counter>,
+    foreign_objects: Family<Kind, Counter>,
     writes: Family<Method, Counter>,
     writes_refused: Counter,
     is_leader: Gauge,
@@ -86,6 +87,7 @@ impl Metrics {
             oldest_waiting: Family::default(),
             watch_age: Family::default(),
             watch_errors: Family::default(),
+            foreign_objects: Family::default(),
             writes: Family::default(),
             writes_refused: Counter::default(),
             is_leader: Gauge::default(),
@@ -132,6 +134,11 @@ impl Metrics {
             inner.watch_age.clone(),
         );
         r.register("watch_errors", "Errors of a watch", inner.watch_errors.clone());
+        r.register(
+            "foreign_objects",
+            "Sights of objects with our labels that belong to no job",
+            inner.foreign_objects.clone(),
+        );
         r.register("writes", "Mutating calls sent to the API server", inner.writes.clone());
         r.register(
             "writes_refused_without_lease",
@@ -214,6 +221,11 @@ impl Metrics {
     /// A watch has failed and will be tried again.
     pub fn watch_failed(&self, kind: &'static str) {
         self.0.watch_errors.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// An object with our labels was seen that belongs to no job.
+    pub fn foreign_seen(&self, kind: &'static str) {
+        self.0.foreign_objects.get_or_create(&Kind { kind }).inc();
     }
 
     /// A mutating call was sent.

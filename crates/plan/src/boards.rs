@@ -35,6 +35,8 @@ struct Board {
     /// The jobs that have this board among their devices.
     known_to: Vec<String>,
     held_by: Option<String>,
+    /// Strays whose Pods are at this board.
+    strays: Vec<String>,
     wanted_by: Vec<String>,
     flashed: HashMap<String, Timestamp>,
 }
@@ -42,6 +44,7 @@ struct Board {
 #[derive(Clone, Debug, Default)]
 struct Party {
     seniority: Seniority,
+    stray: bool,
     holds: Vec<String>,
     wants: Vec<String>,
     knows: Vec<String>,
@@ -51,6 +54,14 @@ impl Boards {
     /// A job was seen.
     pub fn introduce(&mut self, job: &str, seniority: Seniority) {
         self.jobs.entry(job.to_owned()).or_default().seniority = seniority;
+    }
+
+    /// A job that is gone and was never seen here has left a Pod, or a stranger has made one that looks so. What it holds,
+    /// it holds for the jobs of its own namespace: there is no proof that could stop those of others.
+    pub fn introduce_stray(&mut self, job: &str, namespace: &str, name: &str) {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let seniority = Seniority { created: Timestamp::UNIX_EPOCH, namespace, name };
+        self.jobs.insert(job.to_owned(), Party { seniority, stray: true, ..Party::default() });
     }
 
     /// A job has this board among its devices.
@@ -86,10 +97,15 @@ impl Boards {
     /// These boards a job holds now. Says whether one has become free.
     pub fn hold(&mut self, job: &str, endpoints: Vec<String>) -> bool {
         let endpoints = all_normal(endpoints);
+        let stray = self.jobs.get(job).is_some_and(|party| party.stray);
         for endpoint in &endpoints {
             self.know(job, endpoint);
             let board = self.boards.entry(endpoint.clone()).or_default();
-            board.held_by.get_or_insert_with(|| job.to_owned());
+            match stray {
+                true if board.strays.iter().any(|other| other == job) => {}
+                true => board.strays.push(job.to_owned()),
+                false => _ = board.held_by.get_or_insert_with(|| job.to_owned()),
+            }
         }
         let party = self.jobs.entry(job.to_owned()).or_default();
         let before = std::mem::replace(&mut party.holds, endpoints.clone());
@@ -97,9 +113,9 @@ impl Boards {
         let freed: Vec<String> =
             before.into_iter().filter(|e| !held.contains(e.as_str())).collect();
         for endpoint in &freed {
-            let board = self.boards.get_mut(endpoint);
-            if let Some(board) = board.filter(|b| b.held_by.as_deref() == Some(job)) {
-                board.held_by = None;
+            if let Some(board) = self.boards.get_mut(endpoint) {
+                board.held_by.take_if(|holder| holder == job);
+                board.strays.retain(|stray| stray != job);
             }
         }
         !freed.is_empty()
@@ -152,7 +168,14 @@ impl Boards {
             return false;
         }
         let board = self.boards.get(endpoint);
-        board.is_some_and(|b| b.known_to.iter().any(|other| other != job))
+        let other = |other: &String| other != job && self.concerns(other, job);
+        board.is_some_and(|b| b.known_to.iter().any(other))
+    }
+
+    /// Whether one job has to do with what another does.
+    fn concerns(&self, other: &str, job: &str) -> bool {
+        let place = |job: &str| self.seniority(job).map(|s| &s.namespace);
+        !self.jobs.get(other).is_some_and(|party| party.stray) || place(other) == place(job)
     }
 
     /// The job that this one has to wait for: it holds the board, or wants it and is older.
@@ -166,8 +189,10 @@ impl Boards {
 
     /// Another job that holds the board.
     pub fn held_by_other(&self, job: &str, endpoint: &str) -> Option<String> {
-        let holder = self.boards.get(&*normal(endpoint))?.held_by.as_ref();
-        holder.filter(|holder| *holder != job).map(|other| self.name(other))
+        let board = self.boards.get(&*normal(endpoint))?;
+        let holder = board.held_by.as_ref().filter(|holder| *holder != job);
+        let stray = || board.strays.iter().find(|stray| self.concerns(stray, job));
+        holder.or_else(stray).map(|other| self.name(other))
     }
 
     /// A newer job that has flashed the board since then. Where each namespace has its own boards, only a job of the same
@@ -263,6 +288,27 @@ mod tests {
         boards.flashed("x", "board", at(10));
         let newer = |own| boards.flashed_by_newer("old", "board", at(5), own);
         assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
+    }
+
+    #[test]
+    fn a_stray_holds_a_board_for_its_own_namespace_and_takes_it_from_nobody() {
+        let mut boards = two();
+        boards.introduce_stray("elsewhere/lost", "elsewhere", "lost");
+        boards.hold("elsewhere/lost", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("old", "board"), None);
+        boards.introduce_stray("ns/lost", "ns", "lost");
+        boards.hold("ns/lost", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("old", "board").as_deref(), Some("ns/lost"));
+        assert!(boards.hold("ns/lost", vec![]));
+        boards.hold("old", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("new", "board").as_deref(), Some("ns/old"));
+
+        let mut alone = Boards::default();
+        alone.introduce("job", Seniority { namespace: "ns".into(), ..Seniority::default() });
+        alone.know("job", "board");
+        alone.introduce_stray("elsewhere/lost", "elsewhere", "lost");
+        alone.hold("elsewhere/lost", vec!["board".into()]);
+        assert!(!alone.is_shared("job", "board"));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod access;
 pub mod addresses;
 pub mod boards;
+pub mod children;
 mod clean_up;
 mod decide;
 mod deletion;

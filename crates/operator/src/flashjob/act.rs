@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flashjob_plan::children::Owner;
 use flashjob_plan::ledger::Change;
 use flashjob_plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner};
 use kube::Api;
@@ -183,7 +184,8 @@ impl Engine {
             Api::namespaced(self.context.client.clone(), &job.seen.job.namespace);
         let selector = format!("{}={uid}", names::JOB_UID);
         self.enqueue(uid, |turn| async move {
-            Answer::PodsListed(read::list(&turn, &api, &selector, 500, observe::pod).await)
+            let ours = |pod| observe::pod(pod).ok();
+            Answer::PodsListed(read::list(&turn, &api, &selector, 500, ours).await)
         });
     }
 
@@ -363,13 +365,12 @@ impl Engine {
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");
         job.ledger.reading = true;
         let until = job.write_failed(why);
-        let namespace = job.seen.job.namespace.clone();
-        let job_uid = uid.to_owned();
+        let owner = Owner::of(&job.seen.job);
         self.enqueue(uid, |turn| async move {
             // No retry without back-off, and no slot for it.
             tokio::time::sleep_until(until).await;
-            let read = ledger::read_all(&turn, Some(&namespace), Some(&job_uid)).await;
-            Answer::LedgerRead(read.map(|mut all| all.remove(&job_uid).unwrap_or_default()))
+            let read = ledger::read_all(&turn, Some(&owner.namespace), Some(&owner.uid)).await;
+            Answer::LedgerRead(read.map(|mut all| all.remove(&owner).unwrap_or_default()))
         });
     }
 }

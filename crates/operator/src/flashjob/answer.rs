@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use flashjob_plan::children::Foreign;
 use flashjob_plan::facts::{Pod, Refusal};
 use flashjob_plan::{AttemptEnd, Kind};
 use k8s_openapi::api::core::v1 as core;
+use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use super::engine::{Answer, Engine, Input};
@@ -134,20 +136,27 @@ impl Engine {
         uid: &str,
         target: &str,
         kind: Kind,
-        created: Created<Option<T>>,
-    ) -> Option<T> {
+        created: Created<Result<Child<T>, Foreign>>,
+    ) -> Option<Child<T>> {
         self.index.set_busy(uid, target, kind, false);
-        match created {
-            Created::There(child) => child,
-            Created::Not { message, definite, conflict } => {
-                tracing::warn!(%target, ?kind, %message, "a create did not go through");
-                let now = clock::now();
-                let refusal =
-                    Refusal { message, definite, conflict, since: now, times: 1, retry_at: now };
-                self.index.refuse(uid, target, kind, refusal);
-                None
+        let (message, definite, conflict) = match created {
+            // Ours: no other object can be the answer.
+            Created::There(Ok(child)) => return Some(child),
+            Created::There(Err(foreign)) => {
+                let Foreign { path, why, .. } = foreign;
+                (
+                    format!("{path} is not as it was asked for: {why}; see what changes it"),
+                    true,
+                    true,
+                )
             }
-        }
+            Created::Not { message, definite, conflict } => (message, definite, conflict),
+        };
+        tracing::warn!(%target, ?kind, %message, "a create did not go through");
+        let now = clock::now();
+        let refusal = Refusal { message, definite, conflict, since: now, times: 1, retry_at: now };
+        self.index.refuse(uid, target, kind, refusal);
+        None
     }
 
     /// Something is unknown of an object we know the name of.
@@ -184,7 +193,7 @@ impl Engine {
             Ok(pods) => {
                 job.settled = true;
                 let now = clock::now();
-                for child in pods {
+                for child in pods.into_iter().filter(|child| child.owner.is(&job.seen.job)) {
                     self.index.see_pod(child, now);
                 }
             }
@@ -247,18 +256,21 @@ impl Engine {
             job.pace.not_before = None;
         }
         let events = status::events(before, &seen.status);
+        self.update_job(*seen);
+        self.publish(uid, events);
+    }
+
+    /// Sends events of a job.
+    pub(super) fn publish(&mut self, uid: &str, events: Vec<Event>) {
+        let Some(job) = self.jobs.get(uid).filter(|_| !events.is_empty()) else { return };
         let reference = core::ObjectReference {
             api_version: Some(format!("{}/v1alpha1", flashjob_api::GROUP)),
             kind: Some("FlashJob".into()),
-            name: Some(seen.job.name.clone()),
-            namespace: Some(seen.job.namespace.clone()),
+            name: Some(job.seen.job.name.clone()),
+            namespace: Some(job.seen.job.namespace.clone()),
             uid: Some(uid.to_owned()),
             ..core::ObjectReference::default()
         };
-        self.update_job(*seen);
-        if events.is_empty() {
-            return;
-        }
         let recorder = self.context.recorder.clone();
         self.enqueue(uid, |turn| async move {
             for event in events {

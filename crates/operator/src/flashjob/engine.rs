@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flashjob_plan::addresses::Addresses;
 use flashjob_plan::boards::Boards;
+use flashjob_plan::children::{Foreign, Owner};
 use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
 use flashjob_plan::{Kind, boards_held};
@@ -50,7 +51,7 @@ pub struct Context {
 /// Everything the engine takes in.
 pub enum Input {
     /// The ledgers of all jobs. Comes before the first job.
-    Ledgers(HashMap<String, Vec<Shard>>),
+    Ledgers(HashMap<Owner, Vec<Shard>>),
     /// A watch has seen something.
     Sight(Sight),
     /// A write for this job was answered.
@@ -68,11 +69,11 @@ pub enum Answer {
     PodCreated {
         target: String,
         attempt: u32,
-        created: Created<Option<Child<Pod>>>,
+        created: Created<Result<Child<Pod>, Foreign>>,
     },
     ServiceCreated {
         target: String,
-        created: Created<Option<Child<Service>>>,
+        created: Created<Result<Child<Service>, Foreign>>,
     },
     Deleted {
         target: String,
@@ -112,6 +113,7 @@ pub enum Answer {
 pub struct Engine {
     pub(super) context: Context,
     pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) watches: Watches,
     pub(super) pool: Pool,
     pub(super) jobs: HashMap<String, JobState>,
     pub(super) index: Index,
@@ -120,9 +122,11 @@ pub struct Engine {
     pub(super) boards: Boards,
     pub(super) addresses: Addresses,
     /// The ledgers that were read, until their jobs are seen.
-    pub(super) ledgers: HashMap<String, Vec<Shard>>,
+    pub(super) ledgers: HashMap<Owner, Vec<Shard>>,
     /// The kinds whose first list is complete.
     pub(super) synced: HashSet<&'static str>,
+    /// The Pods of each namespace whose jobs were never seen here.
+    pub(super) strays: HashMap<String, HashSet<String>>,
     pub(super) listed_jobs: Option<HashSet<String>>,
     pub(super) listed_instances: Option<HashSet<(String, String)>>,
     due: BTreeSet<(Instant, String)>,
@@ -144,14 +148,14 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         list_anew: context.list_anew,
         inputs: inputs.clone(),
     };
-    watches.start();
+    watches.start_instances();
     let pool = Pool::new(context.client.clone(), context.max_writes);
     let turn = pool.turn(Whose::default(), false);
-    let namespace = context.namespace.clone();
+    let (jobs, namespace) = (watches.clone(), context.namespace.clone());
     tokio::spawn(async move {
         let ledgers = read_ledgers(&turn, namespace.as_deref()).await;
-        let _ = watches.inputs.send(Input::Ledgers(ledgers)).await;
-        watches.start_jobs();
+        let _ = jobs.inputs.send(Input::Ledgers(ledgers)).await;
+        jobs.start_jobs();
     });
     let (missing, known) = (context.missing.clone(), inputs.clone());
     tokio::spawn(async move {
@@ -162,6 +166,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         pool,
         context,
         inputs,
+        watches,
         jobs: HashMap::new(),
         index: Index::default(),
         instances: Instances::default(),
@@ -172,6 +177,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         claimed: false,
         ledgers: HashMap::new(),
         synced: HashSet::new(),
+        strays: HashMap::new(),
         listed_jobs: None,
         listed_instances: None,
     };
@@ -208,7 +214,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
 }
 
 /// The ledgers of all jobs, read once, after the lease was won.
-async fn read_ledgers(turn: &Turn, namespace: Option<&str>) -> HashMap<String, Vec<Shard>> {
+async fn read_ledgers(turn: &Turn, namespace: Option<&str>) -> HashMap<Owner, Vec<Shard>> {
     let mut pause = Duration::from_millis(500);
     loop {
         match ledger::read_all(turn, namespace, None).await {
@@ -231,7 +237,7 @@ impl Engine {
             }
             Input::CrdsKnown => self.wake_unfinished(),
             Input::Recheck(doubt) => self.check(Some(doubt)),
-            Input::Orphans(job) => self.mind_orphans(&job, None),
+            Input::Orphans(job) => self.mind_orphans(&job),
         }
     }
 

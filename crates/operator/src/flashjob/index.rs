@@ -54,7 +54,7 @@ impl Index {
         if let Some(listed) = self.listed.get_mut("pods") {
             listed.insert(child.facts.uid.clone());
         }
-        let slot = self.pod_slot(&child.job, &child.target, child.attempt);
+        let slot = self.pod_slot(&child.owner.uid, &child.target, child.attempt);
         let pod = child.facts.at(now, slot.seen.as_ref());
         slot.see(pod);
     }
@@ -65,7 +65,7 @@ impl Index {
             listed.insert(child.facts.uid.clone());
         }
         let addressed = child.facts.address.is_some();
-        let slot = &mut self.target(&child.job, &child.target).service;
+        let slot = &mut self.target(&child.owner.uid, &child.target).service;
         let had = slot.here().is_some_and(|s| s.address.is_some());
         let service = child.facts.at(now, slot.seen.as_ref());
         slot.see(service) && addressed && !had
@@ -74,7 +74,7 @@ impl Index {
     /// A Pod has left the watch.
     pub fn pod_left(&mut self, child: &Child<Pod>, now: Timestamp) -> Option<Doubt> {
         let deleted = self.ended.remove(&child.facts.uid);
-        let slot = self.pod_slot(&child.job, &child.target, child.attempt);
+        let slot = self.pod_slot(&child.owner.uid, &child.target, child.attempt);
         slot.see(child.facts.clone());
         let pod = slot.here().filter(|p| p.uid == child.facts.uid)?;
         // A Pod we deleted that never began needs no second look either: its permit is gone.
@@ -88,7 +88,7 @@ impl Index {
     /// A Service has left the watch.
     pub fn service_left(&mut self, child: &Child<Service>) -> Option<Doubt> {
         let deleted = self.ended.remove(&child.facts.uid);
-        let slot = &mut self.target(&child.job, &child.target).service;
+        let slot = &mut self.target(&child.owner.uid, &child.target).service;
         slot.see(child.facts.clone());
         slot.here().filter(|s| s.uid == child.facts.uid)?;
         if !deleted {
@@ -231,7 +231,7 @@ where
     F: Named,
 {
     slot.busy = true;
-    let (job, target) = (child.job.clone(), child.target.clone());
+    let (job, target) = (child.owner.uid.clone(), child.target.clone());
     Some(Doubt { job, target, kind, name: child.facts.name().to_owned() })
 }
 
@@ -248,11 +248,12 @@ fn unlisted<T: Versioned>(
     Some(Doubt { job: job.to_owned(), target: target.to_owned(), kind, name })
 }
 
-/// Says whether the object is still there although no watch shows it.
+/// Says whether the object is still there although no watch shows it. It is known by its uid: labels can be taken off, and
+/// another object of that name is not the one.
 fn settle<T: Versioned>(slot: &mut Slot<T>, found: Option<T>) -> bool {
     slot.busy = false;
     let known = slot.seen.as_ref().map(|s| s.uid().to_owned());
-    match found.filter(|f| known.as_deref().is_none_or(|uid| uid == f.uid())) {
+    match found.filter(|f| known.as_deref() == Some(f.uid())) {
         Some(found) => {
             slot.see(found);
             true

@@ -41,6 +41,8 @@ pub struct JobState {
     pub finished: bool,
     /// Its last look has panicked.
     pub fault: Option<Fault>,
+    /// A foreign object that names this job was told.
+    pub foreign_told: bool,
     last_look: Option<Instant>,
     next_look: Look,
 }
@@ -99,6 +101,7 @@ impl JobState {
             counts: Counts::default(),
             finished: false,
             fault: None,
+            foreign_told: false,
             last_look: None,
             next_look: Look::Asleep,
         }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use flashjob_plan::children::{self, Owner, Place};
 use flashjob_plan::facts::{Job, LedgerState};
 use flashjob_plan::ledger::{Change, Ledger};
 use flashjob_plan::names;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -143,7 +144,7 @@ pub async fn read_all(
     turn: &Turn,
     namespace: Option<&str>,
     job_uid: Option<&str>,
-) -> kube::Result<HashMap<String, Vec<Shard>>> {
+) -> kube::Result<HashMap<Owner, Vec<Shard>>> {
     let api: Api<slim::ConfigMap> = match namespace {
         Some(namespace) => Api::namespaced(turn.client.clone(), namespace),
         None => Api::all(turn.client.clone()),
@@ -152,14 +153,13 @@ pub async fn read_all(
         Some(uid) => format!("{},{}={uid}", names::SHARD, names::JOB_UID),
         None => names::SHARD.to_owned(),
     };
-    let ours = |object: slim::ConfigMap| {
-        let job = object.labels().get(names::JOB_UID).cloned()?;
-        let owners = object.owner_references();
-        let owned = owners.iter().any(|o| o.controller == Some(true) && o.uid == job);
-        let stays = object.metadata.deletion_timestamp.is_none();
-        (owned && stays).then(|| (job, shard(&object.metadata, object.data)))
+    let ours = |object: slim::ConfigMap| match children::claim(&object.metadata).ok()? {
+        (owner, Place::Shard(_)) if object.metadata.deletion_timestamp.is_none() => {
+            Some((owner, shard(&object.metadata, object.data)))
+        }
+        _ => None,
     };
-    let mut ledgers: HashMap<String, Vec<Shard>> = HashMap::new();
+    let mut ledgers: HashMap<Owner, Vec<Shard>> = HashMap::new();
     // A shard may be 200 KB: small pages keep the memory flat.
     for (job, shard) in read::list(turn, &api, &selector, 50, ours).await? {
         ledgers.entry(job).or_default().push(shard);

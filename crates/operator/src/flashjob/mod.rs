@@ -15,6 +15,7 @@ mod act;
 mod answer;
 mod engine;
 mod fault;
+mod foreign;
 mod index;
 mod job;
 mod ledger;

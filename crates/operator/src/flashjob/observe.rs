@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flashjob_api::instance;
+use flashjob_plan::children::{self, Foreign, Owner, Place};
 use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
@@ -17,6 +18,8 @@ use super::slim;
 
 /// The name of the flash container.
 const FLASH_CONTAINER: &str = "flash-container";
+const NO_SUCH_POD: &str = "its labels are not those of a flash Pod";
+const NO_SUCH_SERVICE: &str = "its labels are not those of a flash Pod's Service";
 
 /// A job as a watch or an answer showed it.
 #[derive(Clone, Debug)]
@@ -33,13 +36,11 @@ pub struct SeenJob {
     pub status: Value,
 }
 
-/// An object that belongs to a job.
+/// An object that belongs to a job, if there is that job: see [`children`].
 #[derive(Clone, Debug)]
 pub struct Child<T> {
-    /// The uid of the job.
-    pub job: String,
-    /// The job's namespace and name.
-    pub owner: (String, String),
+    /// The job.
+    pub owner: Owner,
     /// The target.
     pub target: String,
     /// The attempt; 0 for a Service.
@@ -70,10 +71,14 @@ pub fn instance(object: slim::Instance) -> Option<Instance> {
     .ok()
 }
 
-/// Reads a Pod of ours; `None` if it is not.
-pub fn pod(pod: slim::Pod) -> Option<Child<Pod>> {
-    let attempt = pod.labels().get(names::ATTEMPT)?.parse().ok()?;
-    child(&pod.metadata, attempt, pod_facts(&pod))
+/// Reads a Pod with our labels.
+pub fn pod(pod: slim::Pod) -> Result<Child<Pod>, Foreign> {
+    match children::claim(&pod.metadata)? {
+        (owner, Place::Pod(target, attempt)) => {
+            Ok(Child { owner, target, attempt, facts: pod_facts(&pod) })
+        }
+        (owner, _) => Err(children::foreign(&pod.metadata, &owner.uid, NO_SUCH_POD.into())),
+    }
 }
 
 /// What matters of any Pod.
@@ -145,9 +150,14 @@ fn container(status: &core::ContainerStatus) -> Container {
     Container::Waiting(why)
 }
 
-/// Reads a Service of ours; `None` if it is not.
-pub fn service(service: slim::Service) -> Option<Child<Service>> {
-    child(&service.metadata, 0, service_facts(&service))
+/// Reads a Service with our labels.
+pub fn service(service: slim::Service) -> Result<Child<Service>, Foreign> {
+    match children::claim(&service.metadata)? {
+        (owner, Place::Service(target)) => {
+            Ok(Child { owner, target, attempt: 0, facts: service_facts(&service) })
+        }
+        (owner, _) => Err(children::foreign(&service.metadata, &owner.uid, NO_SUCH_SERVICE.into())),
+    }
 }
 
 /// What matters of any Service.
@@ -170,18 +180,6 @@ pub fn service_facts(service: &slim::Service) -> Service {
         choosy: spec.is_some_and(|s| s.load_balancer_ip.is_some()),
         address: ingress.iter().find_map(ipv4).or_else(hostname),
     }
-}
-
-/// Ours is what a FlashJob controls and what carries that job's label; a label alone makes nobody a child.
-fn child<T>(metadata: &ObjectMeta, attempt: u32, facts: T) -> Option<Child<T>> {
-    let labels = metadata.labels.as_ref()?;
-    let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    let owner = owners.iter().find(|o| o.controller == Some(true) && o.kind == "FlashJob")?;
-    let job = labels.get(names::JOB_UID)?;
-    (job == &owner.uid).then_some(())?;
-    let owner = (metadata.namespace.clone().unwrap_or_default(), owner.name.clone());
-    let target = labels.get(names::TARGET)?.clone();
-    Some(Child { job: job.clone(), owner, target, attempt, facts })
 }
 
 /// A resourceVersion as a number. Kubernetes promises since 1.35 that newer ones are greater, and they always were.

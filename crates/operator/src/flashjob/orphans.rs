@@ -3,30 +3,60 @@
 //! Our finalizer keeps a job until its Pods are gone, but anybody may take it off. Such a Pod still talks to its board,
 //! so the board is not free for another job before the Pod is over. Nothing more is done about it here: the garbage
 //! collector deletes what has lost its owner.
+//!
+//! That the job was there is known if this process has seen it. Of a Pod whose job was gone before that, its own word is
+//! all there is, and anybody can write that: such a stray counts in its own namespace and nowhere else, and only so many
+//! of them.
 
 use std::time::Duration;
 
-use flashjob_plan::boards::Seniority;
 use flashjob_plan::facts::{Pod, SILENT_END_GRACE};
-use jiff::Timestamp;
 
 use super::engine::{Engine, Input};
 use super::index::Doubt;
+use super::observe::Child;
 use crate::clock;
 
+/// The strays of one namespace that are followed.
+const MOST_STRAYS: usize = 100;
+
 impl Engine {
-    /// Holds the boards that Pods of this job are at, if the job itself is gone, and no longer. `owner` is the job's
-    /// namespace and name, where that is known.
-    pub(super) fn mind_orphans(&mut self, uid: &str, owner: Option<(String, String)>) {
+    /// Under which key a Pod is filed whose job is not there: the job's uid if this process has seen the job, else one of
+    /// its own. `None`: the job was another.
+    pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<String> {
+        let owner = &child.owner;
+        match self.boards.seniority(&owner.uid) {
+            Some(was) if (&was.namespace, &was.name) == (&owner.namespace, &owner.name) => {
+                Some(owner.uid.clone())
+            }
+            Some(_) => None,
+            None => Some(format!("{}/{}", owner.namespace, child.facts.uid)),
+        }
+    }
+
+    /// Takes in a Pod whose job is not there. Says whether it is followed.
+    pub(super) fn see_orphan(&mut self, mut child: Child<Pod>) -> bool {
+        let Some(key) = self.orphan_key(&child) else { return false };
+        if key != child.owner.uid {
+            let strays = self.strays.entry(child.owner.namespace.clone()).or_default();
+            if !strays.contains(&key) {
+                if strays.len() >= MOST_STRAYS {
+                    return false;
+                }
+                strays.insert(key.clone());
+                self.boards.introduce_stray(&key, &child.owner.namespace, &child.owner.name);
+            }
+        }
+        child.owner.uid.clone_from(&key);
+        self.index.see_pod(child, clock::now());
+        self.mind_orphans(&key);
+        true
+    }
+
+    /// Holds the boards that Pods of this job are at, if the job itself is gone, and no longer.
+    pub(super) fn mind_orphans(&mut self, uid: &str) {
         if self.jobs.contains_key(uid) {
             return;
-        }
-        if let Some((namespace, name)) = owner.filter(|_| self.boards.seniority(uid).is_none()) {
-            let created = Timestamp::UNIX_EPOCH;
-            self.boards.introduce(uid, Seniority { created, namespace, name });
-        }
-        if !self.synced.contains("flashjobs") {
-            return; // It may only be that the job was not seen yet.
         }
         let now = clock::now();
         let children = self.index.children(uid).values();
@@ -39,6 +69,7 @@ impl Engine {
         if over {
             freed |= self.boards.forget(uid);
             self.index.forget_job(uid);
+            self.forget_stray(uid);
         }
         if freed {
             self.wake_unfinished();
@@ -57,6 +88,13 @@ impl Engine {
     /// An object of a job that is gone has left its watch. It is not looked for: nobody will follow it any more.
     pub(super) fn orphan_left(&mut self, doubt: &Doubt) {
         self.index.forget(&doubt.job, &doubt.target, doubt.kind);
-        self.mind_orphans(&doubt.job, None);
+        self.mind_orphans(&doubt.job);
+    }
+
+    fn forget_stray(&mut self, key: &str) {
+        self.strays.retain(|_, strays| {
+            strays.remove(key);
+            !strays.is_empty()
+        });
     }
 }

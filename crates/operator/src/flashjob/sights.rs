@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use flashjob_plan::boards::Seniority;
+use flashjob_plan::children::Owner;
 use flashjob_plan::facts::Service;
 use flashjob_plan::instances::{Instance, Instances};
 
 use super::engine::Engine;
+use super::foreign::Kinship;
 use super::job::JobState;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
@@ -20,41 +22,67 @@ impl Engine {
             Sight::Job(seen) => self.see_job(seen),
             Sight::Instance(seen) => self.see_instance(seen),
             Sight::Pod(Seen::Listing) => self.index.listing("pods"),
-            Sight::Pod(Seen::There(child)) => {
-                self.wake(&child.job);
-                let (job, owner) = (child.job.clone(), child.owner.clone());
-                self.index.see_pod(*child, clock::now());
-                self.mind_orphans(&job, Some(owner));
-            }
-            Sight::Pod(Seen::Left(child)) => {
-                self.wake(&child.job);
-                let doubt = self.index.pod_left(&child, clock::now());
-                self.check(doubt);
-                self.mind_orphans(&child.job, None);
-            }
+            Sight::Pod(Seen::There(Ok(child))) => match self.kinship(&child.owner) {
+                Kinship::Child => {
+                    self.wake(&child.owner.uid);
+                    self.index.see_pod(*child, clock::now());
+                }
+                Kinship::Orphan => {
+                    if !self.see_orphan(*child) {
+                        self.context.metrics.foreign_seen("Pod");
+                    }
+                }
+                Kinship::None => self.refute("Pod", &child.owner, &child.facts.name),
+            },
+            Sight::Pod(Seen::Left(Ok(mut child))) => match self.kinship(&child.owner) {
+                Kinship::Child => {
+                    self.wake(&child.owner.uid);
+                    let doubt = self.index.pod_left(&child, clock::now());
+                    self.check(doubt);
+                }
+                Kinship::Orphan => {
+                    if let Some(key) = self.orphan_key(&child) {
+                        child.owner.uid.clone_from(&key);
+                        let doubt = self.index.pod_left(&child, clock::now());
+                        self.check(doubt);
+                        self.mind_orphans(&key);
+                    }
+                }
+                Kinship::None => {}
+            },
             Sight::Pod(Seen::Synced) => {
                 let doubts = self.index.pods_listed();
                 self.check(doubts);
                 self.synced("pods");
             }
             Sight::Service(Seen::Listing) => self.index.listing("services"),
-            Sight::Service(Seen::There(child)) => {
-                self.wake(&child.job);
-                self.see_service(*child);
-            }
-            Sight::Service(Seen::Left(child)) => {
-                self.wake(&child.job);
-                if child.facts.address.is_some() {
-                    self.addresses.given_back(clock::now());
+            Sight::Service(Seen::There(Ok(child))) => match self.kinship(&child.owner) {
+                Kinship::Child => {
+                    self.wake(&child.owner.uid);
+                    self.see_service(*child);
                 }
-                let doubt = self.index.service_left(&child);
-                self.check(doubt);
+                // Holds no board, and the garbage collector takes it away.
+                Kinship::Orphan => {}
+                Kinship::None => self.refute("Service", &child.owner, &child.facts.name),
+            },
+            Sight::Service(Seen::Left(Ok(child))) => {
+                if self.kinship(&child.owner) == Kinship::Child {
+                    self.wake(&child.owner.uid);
+                    if child.facts.address.is_some() {
+                        self.addresses.given_back(clock::now());
+                    }
+                    let doubt = self.index.service_left(&child);
+                    self.check(doubt);
+                }
             }
             Sight::Service(Seen::Synced) => {
                 let doubts = self.index.services_listed();
                 self.check(doubts);
                 self.synced("services");
             }
+            Sight::Pod(Seen::There(Err(foreign))) => self.foreign("Pod", &foreign),
+            Sight::Service(Seen::There(Err(foreign))) => self.foreign("Service", &foreign),
+            Sight::Pod(Seen::Left(Err(_))) | Sight::Service(Seen::Left(Err(_))) => {}
         }
     }
 
@@ -94,7 +122,8 @@ impl Engine {
             Some(known) if known.seen.version_number > seen.version_number => return,
             Some(known) => known.seen = seen,
             None => {
-                let ledger = Memory::read(&uid, self.ledgers.remove(&uid).unwrap_or_default());
+                let shards = self.ledgers.remove(&Owner::of(&seen.job)).unwrap_or_default();
+                let ledger = Memory::read(&uid, shards);
                 let job = &seen.job;
                 let (namespace, name) = (job.namespace.clone(), job.name.clone());
                 self.boards.introduce(&uid, Seniority { created: job.created, namespace, name });
@@ -120,7 +149,7 @@ impl Engine {
         // Boards it held are free now, unless a Pod of it is still at work.
         let turned = self.addresses.wait(uid, None, clock::now());
         let given_up = self.boards.want(uid, Vec::new());
-        self.mind_orphans(uid, None);
+        self.mind_orphans(uid);
         if given_up | turned {
             self.wake_unfinished();
         }
@@ -172,9 +201,12 @@ impl Engine {
     fn synced(&mut self, kind: &'static str) {
         if self.synced.insert(kind) {
             tracing::info!(kind, "the first list is complete");
+            if kind == "flashjobs" {
+                self.watches.start_children();
+            }
         }
         for uid in self.index.jobs() {
-            self.mind_orphans(&uid, None);
+            self.mind_orphans(&uid);
         }
         self.wake_all();
     }

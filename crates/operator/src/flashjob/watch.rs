@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use flashjob_plan::children::Foreign;
 use flashjob_plan::facts::{Pod, Service, Settings};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
@@ -38,13 +39,16 @@ pub enum Seen<T> {
     Synced,
 }
 
+/// An object that says it belongs to a job, or one that has our labels and no more.
+pub type Claimed<T> = Result<Box<Child<T>>, Box<Foreign>>;
+
 /// What any of the watches says.
 #[derive(Debug)]
 pub enum Sight {
     Job(Seen<Box<SeenJob>>),
     Instance(Seen<Box<Instance>>),
-    Pod(Seen<Box<Child<Pod>>>),
-    Service(Seen<Box<Child<Service>>>),
+    Pod(Seen<Claimed<Pod>>),
+    Service(Seen<Claimed<Service>>),
 }
 
 /// What the watches need.
@@ -69,21 +73,24 @@ impl Watches {
         self.spawn("flashjobs", Some(FLASHJOBS), jobs, all, read, Sight::Job);
     }
 
-    /// Starts all others.
-    pub fn start(&self) {
-        // Instances may be in any namespace; which of them a job may use is a decision.
+    /// Starts the watch of Instances. They may be in any namespace; which of them a job may use is a decision.
+    pub fn start_instances(&self) {
         let instances: Api<slim::Instance> = Api::all(self.client.clone());
         let read = |object| observe::instance(object).map(Box::new);
         let all = watcher::Config::default();
         self.spawn("instances", Some(INSTANCES), instances, all, read, Sight::Instance);
+    }
 
+    /// Starts the watches of what belongs to jobs. The jobs are known by now: whether there is one that an object belongs to
+    /// can be told at once.
+    pub fn start_children(&self) {
         let ours = watcher::Config::default().labels(names::JOB_UID);
         let pods: Api<slim::Pod> = self.scoped();
-        let read = |object| observe::pod(object).map(Box::new);
+        let read = |object| Some(observe::pod(object).map(Box::new).map_err(Box::new));
         self.spawn("pods", None, pods, ours.clone(), read, Sight::Pod);
 
         let services: Api<slim::Service> = self.scoped();
-        let read = |object| observe::service(object).map(Box::new);
+        let read = |object| Some(observe::service(object).map(Box::new).map_err(Box::new));
         self.spawn("services", None, services, ours, read, Sight::Service);
     }
 

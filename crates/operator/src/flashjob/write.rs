@@ -12,7 +12,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use flashjob_plan::names;
+use flashjob_plan::children;
 
 use super::pool::Turn;
 use super::read;
@@ -99,17 +99,10 @@ async fn send<K: Serialize, A: Resource + DeserializeOwned>(
     turn.client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// Ours is what the same job controls, for the same target and attempt.
+/// Whether what is there is what was to be made: of the same job, and the same part of it.
 fn is_same(found: &impl Resource, wanted: &impl Resource) -> bool {
-    owner(found).is_some()
-        && owner(found) == owner(wanted)
-        && [names::JOB_UID, names::TARGET, names::ATTEMPT, names::SHARD]
-            .iter()
-            .all(|name| found.labels().get(*name) == wanted.labels().get(*name))
-}
-
-fn owner(object: &impl Resource) -> Option<&String> {
-    object.owner_references().iter().find(|o| o.controller == Some(true)).map(|o| &o.uid)
+    let found = children::claim(found.meta());
+    found.is_ok() && found == children::claim(wanted.meta())
 }
 
 /// Deletes this very object. `Ok` means that the server knows we want it gone, or that it is.

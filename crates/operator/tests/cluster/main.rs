@@ -9,6 +9,7 @@ mod deletion;
 mod devices;
 mod edits;
 mod faults;
+mod foreign;
 mod lease;
 mod leftovers;
 mod locks;

@@ -1,0 +1,62 @@
+//! Objects with our labels that belong to no job: counted, named once in an event of the job that they name, and otherwise
+//! left alone.
+
+use flashjob_plan::children::{Foreign, Owner};
+use kube::runtime::events::{Event, EventType};
+
+use super::engine::Engine;
+
+/// What an object is to the jobs that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinship {
+    /// Its job is there.
+    Child,
+    /// There is no such job, and may have been one.
+    Orphan,
+    /// The job is not the one that it says.
+    None,
+}
+
+impl Engine {
+    /// What an object is that says it belongs to this job.
+    pub(super) fn kinship(&self, owner: &Owner) -> Kinship {
+        match self.jobs.get(&owner.uid) {
+            Some(job) if owner.is(&job.seen.job) => Kinship::Child,
+            Some(_) => Kinship::None,
+            None => Kinship::Orphan,
+        }
+    }
+
+    /// An object names a job that is not its own.
+    pub(super) fn refute(&mut self, kind: &'static str, owner: &Owner, name: &str) {
+        let job = self.jobs.get(&owner.uid).map(|job| owner.refuted(name, &job.seen.job));
+        if let Some(foreign) = job {
+            self.foreign(kind, &foreign);
+        }
+    }
+
+    /// Counts a foreign object, and tells of the first that names this job. The others would say the same, and there may be
+    /// any number of them.
+    pub(super) fn foreign(&mut self, kind: &'static str, foreign: &Foreign) {
+        self.context.metrics.foreign_seen(kind);
+        let Some(job) = self.jobs.get_mut(&foreign.job).filter(|job| !job.foreign_told) else {
+            return;
+        };
+        job.foreign_told = true;
+        let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
+        let Foreign { path, why, .. } = foreign;
+        tracing::warn!(%job, kind, object = %path, %why, "a foreign object has the labels of this job");
+        let note = format!(
+            "{kind} {path} has the labels of this job and is not its own: {why}. It is left alone and counts for nothing; \
+             find out who made it, and why. Further ones are counted in flashjob_foreign_objects_total"
+        );
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "ForeignObject".into(),
+            note: Some(note),
+            action: "Observe".into(),
+            secondary: None,
+        };
+        self.publish(&foreign.job, vec![event]);
+    }
+}
