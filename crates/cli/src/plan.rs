@@ -5,8 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use flashjob_api::FlashJob;
+use flashjob_plan::allow_list::AllowList;
 use flashjob_plan::facts::{Job, Settings};
 use flashjob_plan::preview::{Fate, Foreseen, Other, boards, preview};
+use flashjob_plan::spec::{Invalid, Spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
@@ -52,6 +54,10 @@ pub async fn run(to: &Connection, wanted: Plan, shell: &Shell) -> Result<End> {
     let foreseen = foresee(&fleet, &job)?;
     shell.out(&print(&foreseen, wanted.output)?)?;
     shell.say(&sentence(&foreseen));
+    if let Some(why) = needs_a_flag(&job)? {
+        let why = clean(&why);
+        shell.note(&format!("an operator that was started without flags refuses this job: {why}"));
+    }
     if job.spec.suspend == Some(true) || job.spec.abort == Some(true) {
         shell.note("the job is held by spec.suspend or spec.abort: this is what it does once it is released");
     }
@@ -109,8 +115,16 @@ pub fn settings() -> Settings {
         flashjob_image: Some("the-operators-own".to_owned()),
         allow_host_network: true,
         unsafe_pod_templates: true,
+        service_annotations: AllowList::any(),
         ..Settings::default()
     }
+}
+
+/// What an operator has against the job that was started without flags, in its own words.
+fn needs_a_flag(job: &FlashJob) -> Result<Option<String>> {
+    let without = Settings { flashjob_image: settings().flashjob_image, ..Settings::default() };
+    let refused = Spec::read(&serde_json::to_value(&job.spec)?, &without).err();
+    Ok(refused.map(|Invalid(why)| why))
 }
 
 /// A device of the plan as `-o json` and `-o yaml` print it.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use flashjob_plan::Settings;
+use flashjob_plan::allow_list::AllowList;
 use flashjob_plan::facts::DeviceNamespaces;
 
 /// Flashes firmware onto devices that Akri has discovered.
@@ -73,6 +74,15 @@ pub struct Options {
     #[arg(long)]
     pub allow_host_network: bool,
 
+    /// Which service.annotations jobs may have: keys, or beginnings of them with a * at the end. `default` stands for those
+    /// that only choose the pool or the network of an address
+    #[arg(long, default_value = "default", value_name = "KEYS", value_parser = service_annotations)]
+    pub service_annotations: AllowList,
+
+    /// Which service.loadBalancerClass jobs may ask for: classes, or beginnings of them with a * at the end
+    #[arg(long, default_value = "*", value_name = "CLASSES", value_parser = load_balancer_classes)]
+    pub load_balancer_classes: AllowList,
+
     /// Let podTemplate ask for anything. Whoever may create FlashJobs then gets whatever a Pod can get
     #[arg(long)]
     pub unsafe_pod_templates: bool,
@@ -128,6 +138,8 @@ impl Options {
             max_parallel: Some(usize::from(self.max_parallel)),
             allow_host_network: self.allow_host_network,
             unsafe_pod_templates: self.unsafe_pod_templates,
+            service_annotations: self.service_annotations.clone(),
+            load_balancer_classes: self.load_balancer_classes.clone(),
         }
     }
 }
@@ -152,6 +164,14 @@ fn device_namespaces(text: &str) -> Result<DeviceNamespaces, String> {
             list.split(',').map(|name| name.trim().to_owned()).collect(),
         )),
     }
+}
+
+fn service_annotations(text: &str) -> Result<AllowList, String> {
+    AllowList::read(text, AllowList::service_annotations())
+}
+
+fn load_balancer_classes(text: &str) -> Result<AllowList, String> {
+    AllowList::read(text, AllowList::any())
 }
 
 #[cfg(test)]
@@ -192,5 +212,21 @@ mod tests {
         assert_eq!(read("manager --device-namespaces=own"), DeviceNamespaces::Own);
         let named = DeviceNamespaces::Named(vec!["a".into(), "b".into()]);
         assert_eq!(read("manager --device-namespaces=a,b"), named);
+    }
+
+    #[test]
+    fn what_jobs_may_ask_of_load_balancers_is_given_instead_of_or_beside_the_default() {
+        let (pool, name) = ("metallb.io/address-pool", "external-dns.alpha.kubernetes.io/hostname");
+        let allowed = |words: &str| {
+            let list = options(words).settings().service_annotations;
+            (list.allows(pool), list.allows(name))
+        };
+        assert_eq!(allowed("manager"), (true, false));
+        assert_eq!(allowed(&format!("manager --service-annotations=default,{name}")), (true, true));
+        assert_eq!(allowed(&format!("manager --service-annotations={name}")), (false, true));
+        assert_eq!(allowed("manager --service-annotations="), (false, false));
+        let classes = |words: &str| options(words).settings().load_balancer_classes;
+        assert!(classes("manager").allows("public"));
+        assert!(!classes("manager --load-balancer-classes=inside").allows("public"));
     }
 }

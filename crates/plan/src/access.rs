@@ -75,6 +75,18 @@ impl Access {
         if let Some(key) = annotations.keys().find(|key| names::is_ours(key)) {
             return Err(Invalid(format!("spec.service.annotations[{key}] is the operator's own")));
         }
+        if let Some(key) = annotations.keys().find(|k| !settings.service_annotations.allows(k)) {
+            return Err(Invalid(format!(
+                "spec.service.annotations[{key}] is not allowed: a job may only choose where its addresses come from; \
+                 remove it, or have the operator started with --service-annotations=default,{key}"
+            )));
+        }
+        if let Some(class) = class.as_ref().filter(|c| !settings.load_balancer_classes.allows(c)) {
+            return Err(Invalid(format!(
+                "spec.service.loadBalancerClass {class:?} is not allowed; remove it, choose one that is, or have the \
+                 operator started with it in --load-balancer-classes"
+            )));
+        }
         let wanted = external_ip.filter(|_| kind == ServiceType::LoadBalancer).cloned();
         Ok(Access {
             kind,
@@ -100,6 +112,7 @@ impl Access {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allow_list::AllowList;
     use serde_json::{Value, json};
 
     fn read(options: Value, allow_host_network: bool) -> Result<Access, String> {
@@ -131,6 +144,35 @@ mod tests {
             let refusal = read(options, true).unwrap_err();
             assert!(refusal.contains(word), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_job_chooses_a_pool_and_gives_no_other_orders_to_a_load_balancer() {
+        let annotated = |key: &str| read(json!({ "annotations": { key: "x" } }), true);
+        let access = annotated("metallb.io/address-pool").unwrap();
+        assert_eq!(access.annotations["metallb.io/address-pool"], "x");
+        let refusal = annotated("external-dns.alpha.kubernetes.io/hostname").unwrap_err();
+        let path = "spec.service.annotations[external-dns.alpha.kubernetes.io/hostname] is not";
+        assert!(refusal.starts_with(path), "{refusal}");
+        assert!(refusal.ends_with("=default,external-dns.alpha.kubernetes.io/hostname"));
+        // Node ports have controllers that listen, too.
+        let key = "metallb.io/allow-shared-ip";
+        let hidden = json!({ "metallb.io/address-pool": "a", key: "b" });
+        let refusal = read(json!({ "type": "NodePort", "annotations": hidden }), true).unwrap_err();
+        assert!(refusal.contains(key), "{refusal}");
+    }
+
+    #[test]
+    fn a_class_has_to_be_on_the_list_where_there_is_one() {
+        let class = Some("public".to_owned());
+        let asks = ServiceOptions { load_balancer_class: class, ..ServiceOptions::default() };
+        assert!(Access::read(asks.clone(), None, &Settings::default()).is_ok());
+        let list = AllowList::read("inside", AllowList::any()).unwrap();
+        let settings = Settings { load_balancer_classes: list, ..Settings::default() };
+        let Invalid(refusal) = Access::read(asks, None, &settings).unwrap_err();
+        assert!(refusal.starts_with("spec.service.loadBalancerClass \"public\" is"), "{refusal}");
+        assert!(refusal.contains("--load-balancer-classes"), "{refusal}");
+        assert!(Access::read(ServiceOptions::default(), None, &settings).is_ok(), "none asked for");
     }
 
     #[test]

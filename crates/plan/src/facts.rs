@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::addresses::Addresses;
+use crate::allow_list::AllowList;
 use crate::boards::Boards;
 use crate::instances::Instances;
 use crate::ledger::Ledger;
@@ -40,7 +41,7 @@ pub struct View<'a> {
 }
 
 /// The operator's settings that decisions depend on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The flash image for jobs that name none.
     pub flashjob_image: Option<String>,
@@ -52,6 +53,25 @@ pub struct Settings {
     pub allow_host_network: bool,
     /// Whether the pod template may ask for anything.
     pub unsafe_pod_templates: bool,
+    /// Which annotations a job may give its Services.
+    pub service_annotations: AllowList,
+    /// Which load balancers a job may ask for by their class.
+    pub load_balancer_classes: AllowList,
+}
+
+/// Those of an operator that was started without flags.
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            flashjob_image: None,
+            device_namespaces: DeviceNamespaces::default(),
+            max_parallel: None,
+            allow_host_network: false,
+            unsafe_pod_templates: false,
+            service_annotations: AllowList::service_annotations(),
+            load_balancer_classes: AllowList::any(),
+        }
+    }
 }
 
 /// In which namespaces a job may find devices.

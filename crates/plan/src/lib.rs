@@ -10,6 +10,7 @@
 
 mod access;
 pub mod addresses;
+pub mod allow_list;
 pub mod boards;
 pub mod children;
 mod clean_up;

@@ -48,3 +48,17 @@ fn json_and_yaml_say_the_same() {
     let yaml = print(&foreseen()[1..3], PlanOutput::Yaml).unwrap();
     assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), wanted);
 }
+
+#[test]
+fn what_needs_a_flag_of_the_operator_is_said_in_its_words() {
+    let noted = |service: serde_json::Value| {
+        let spec = serde_json::json!({ "uuid": ["a"], "firmware": "f", "version": "v", "service": service });
+        let job = FlashJob::new("job", serde_json::from_value(spec).unwrap());
+        needs_a_flag(&job).unwrap().unwrap_or_default()
+    };
+    let pool = serde_json::json!({ "annotations": { "metallb.io/address-pool": "boards" } });
+    assert_eq!(noted(pool), "");
+    let shared = serde_json::json!({ "annotations": { "metallb.io/allow-shared-ip": "x" } });
+    assert!(noted(shared).contains("--service-annotations"));
+    assert!(noted(serde_json::json!({ "type": "None" })).contains("--allow-host-network"));
+}

@@ -79,3 +79,54 @@ async fn a_job_without_a_load_balancer_goes_on_when_it_is_told_to_use_node_ports
     assert_eq!(site.flashed(), ["192.0.2.11"]);
     site.cleaned_up().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_may_ask_of_load_balancers_is_for_the_operators_flags_to_say() -> Result<()> {
+    const NAMED: &str = "external-dns.alpha.kubernetes.io/hostname";
+    const POOL: &str = "metallb.io/address-pool";
+    let site = Site::new(|_| Script::default()).await?;
+    let boards = site.boards(3).await?;
+    let asks = |board: usize, service: serde_json::Value| json!({ "uuid": uids(&boards[board..=board]), "service": service });
+    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    // Services that get no address stay to be looked at.
+    site.balancer.withhold(None);
+    let annotations = async || {
+        let all = services.list(&ListParams::default()).await?.items;
+        let all = all.into_iter().flat_map(|s| s.metadata.annotations.unwrap_or_default());
+        anyhow::Ok(all.map(|(key, _)| key).collect::<Vec<_>>())
+    };
+    site.flash_with("pool", asks(0, json!({ "annotations": { POOL: "boards" } }))).await?;
+    site.flash_with("named", asks(1, json!({ "annotations": { NAMED: "bank.example" } }))).await?;
+    site.flash_with("public", asks(2, json!({ "loadBalancerClass": "public" }))).await?;
+    let refused = async |name: &str, field: &str, flag: &str| -> Result<()> {
+        let status = site.phase(name, Phase::Failed).await?;
+        let message = status.message.unwrap_or_default();
+        assert_eq!(status.conditions[1].reason, "InvalidSpec", "{message}");
+        assert!(message.starts_with(field) && message.contains(flag), "{message}");
+        Ok(())
+    };
+    let asked_for = async |key: &str| {
+        let what = format!("a Service with {key}");
+        eventually(&what, PATIENCE, async || {
+            Ok(annotations().await?.iter().any(|k| k == key).then_some(()))
+        })
+        .await
+    };
+    {
+        let _operator = site.operator().await?;
+        refused("named", &format!("spec.service.annotations[{NAMED}]"), "--service-annotations=")
+            .await?;
+        asked_for(POOL).await?;
+        assert!(!annotations().await?.iter().any(|key| key == NAMED));
+    }
+    let flags = ["--service-annotations=external-dns.*", "--load-balancer-classes=inside"];
+    let _operator = site.operator_with(&flags, None).await?;
+    refused("public", "spec.service.loadBalancerClass \"public\"", "--load-balancer-classes")
+        .await?;
+    refused("pool", &format!("spec.service.annotations[{POOL}]"), "--service-annotations=").await?;
+    asked_for(NAMED).await?;
+    site.balancer.resume();
+    site.phase("named", Phase::Completed).await?;
+    assert_eq!(site.flashed(), ["192.0.2.12"]);
+    Ok(())
+}

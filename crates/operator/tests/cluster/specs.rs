@@ -65,6 +65,11 @@ fn in_words() -> Vec<Row> {
         (json!({ "suspend": "yes" }), "spec.suspend", ""),
         (json!({ "podTemplate": "x" }), "spec.podTemplate", ""),
         (json!({ "service": { "type": "ClusterIP" } }), "spec.service.type", ""),
+        (
+            json!({ "service": { "annotations": { "metallb.io/allow-shared-ip": "all" } } }),
+            "spec.service.annotations[metallb.io/allow-shared-ip]",
+            "--service-annotations=default,metallb.io/allow-shared-ip",
+        ),
     ]
 }
 
