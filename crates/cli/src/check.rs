@@ -9,6 +9,7 @@ mod observe;
 mod rights;
 #[cfg(test)]
 mod tests;
+mod writers;
 
 use std::io::IsTerminal;
 
@@ -112,6 +113,7 @@ fn judge(seen: &observe::Observations, namespace: &str, now: Timestamp) -> Vec<L
         flasher::attestation(&seen.settings, &seen.dice_service, namespace),
     ];
     lines.extend(rights::judge(&seen.rights, namespace));
+    lines.push(writers::judge(&seen.rbac, namespace));
     lines
 }
 

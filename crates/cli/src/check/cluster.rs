@@ -111,21 +111,26 @@ pub fn akri(seen: &Seen<Devices>) -> Line {
         Ok(Devices::Found { all, without_endpoint }) if without_endpoint.is_empty() => {
             Line::ok(what, format!("{all} {} in all namespaces", devices(*all)))
         }
-        Ok(Devices::Found { all, without_endpoint }) => {
-            let named = without_endpoint.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
-            let more = without_endpoint.len().saturating_sub(NAMES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Line::fail(
-                what,
-                format!(
-                    "{all} {}, {} without the property HOST_ENDPOINT: {named}{more}",
-                    devices(*all),
-                    without_endpoint.len()
-                ),
-                "use a discovery handler that reports HOST_ENDPOINT, see step 3 of docs/getting-started.md",
-            )
-        }
+        Ok(Devices::Found { all, without_endpoint }) => Line::fail(
+            what,
+            format!(
+                "{all} {}, {} without the property HOST_ENDPOINT: {}",
+                devices(*all),
+                without_endpoint.len(),
+                some_of(without_endpoint)
+            ),
+            "use a discovery handler that reports HOST_ENDPOINT, see step 3 of docs/getting-started.md",
+        ),
         Err(unseen) => unseen.line(what, "kubectl get instances.akri.sh -A"),
+    }
+}
+
+/// The first few, and how many more.
+pub fn some_of(names: &[String]) -> String {
+    let named = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

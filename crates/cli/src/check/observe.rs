@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::rights::{self, Right};
+use super::writers::Rbac;
 use super::{Seen, Unseen};
 use crate::connect::{Connected, words};
 use crate::read;
@@ -82,6 +83,7 @@ pub struct Observations {
     pub settings: Seen<Option<BTreeMap<String, String>>>,
     pub dice_service: Seen<bool>,
     pub rights: Vec<(Right, Seen<bool>)>,
+    pub rbac: Seen<Rbac>,
 }
 
 /// Looks at everything at once.
@@ -95,11 +97,12 @@ pub async fn everything(to: &Connected) -> Observations {
         soon(devices(client, own)),
         soon(services(client, own)),
     );
-    let (secret, settings, dice_service, rights) = futures::join!(
+    let (secret, settings, dice_service, rights, rbac) = futures::join!(
         soon(get::<Secret>(client, own, SECRET)),
         soon(get::<ConfigMap>(client, own, SETTINGS)),
         soon(get::<Service>(client, own, DICE_SERVICE)),
         join_all(rights::WANTED.map(async |right| (right, soon(may(client, own, right)).await))),
+        soon(rbac(client, own)),
     );
     Observations {
         version,
@@ -112,6 +115,7 @@ pub async fn everything(to: &Connected) -> Observations {
         settings: settings.map(|map| map.map(|map| map.data.unwrap_or_default())),
         dice_service: dice_service.map(|service| service.is_some()),
         rights,
+        rbac,
     }
 }
 
@@ -229,6 +233,20 @@ async fn here_or_everywhere<K>(
 
 fn path(object: &impl ResourceExt) -> String {
     format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// What is bound in the namespace, and everywhere.
+async fn rbac(client: &Client, own: &str) -> kube::Result<Rbac> {
+    let (roles, bindings) =
+        (Api::namespaced(client.clone(), own), Api::namespaced(client.clone(), own));
+    let (cluster_roles, cluster_bindings) = (Api::all(client.clone()), Api::all(client.clone()));
+    let (roles, bindings, cluster_roles, cluster_bindings) = futures::try_join!(
+        read::pages(&roles, ""),
+        read::pages(&bindings, ""),
+        read::pages(&cluster_roles, ""),
+        read::pages(&cluster_bindings, ""),
+    )?;
+    Ok(Rbac { roles, cluster_roles, bindings, cluster_bindings })
 }
 
 async fn may(client: &Client, namespace: &str, right: Right) -> kube::Result<bool> {

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
 use super::observe::{Balanced, Crd, Devices, Observations};
+use super::writers::Rbac;
 use super::*;
 
 const DENIED: Unseen = Unseen::Forbidden;
@@ -65,13 +66,14 @@ fn all_well() -> Observations {
         settings: settings(&[("DICE_AUTH_URL", "http://dice-auth-service:8000")]),
         dice_service: Err(DENIED),
         rights: rights::WANTED.map(|right| (right, Ok(true))).into(),
+        rbac: Ok(Rbac::default()),
     }
 }
 
 #[test]
 fn where_all_is_well_every_line_says_so() {
     let lines = judge(&all_well(), "site", now());
-    assert_eq!(lines.len(), 9);
+    assert_eq!(lines.len(), 10);
     for line in lines {
         assert_eq!((line.mark, &line.fix), (Mark::Ok, &None), "{line:?}");
     }
@@ -91,9 +93,10 @@ fn where_nothing_can_be_seen_every_line_says_that_and_what_to_do() {
             settings: Err(unseen.clone()),
             dice_service: Err(unseen.clone()),
             rights: rights::WANTED.map(|right| (right, Err(unseen.clone()))).into(),
+            rbac: Err(unseen.clone()),
         };
         let lines = judge(&seen, "site", now());
-        assert_eq!(lines.len(), 9);
+        assert_eq!(lines.len(), 10);
         for line in lines.iter().skip(1) {
             assert_eq!(line.mark, Mark::Unsure, "{line:?}");
             assert!(line.fix.is_some(), "{line:?}");
@@ -110,7 +113,7 @@ fn one_thing_that_cannot_be_seen_hides_no_other() {
     let mut seen = all_well();
     seen.devices = Err(broken());
     let marks: Vec<Mark> = judge(&seen, "site", now()).iter().map(|line| line.mark).collect();
-    assert_eq!(marks.iter().filter(|mark| **mark == Mark::Ok).count(), 8);
+    assert_eq!(marks.iter().filter(|mark| **mark == Mark::Ok).count(), 9);
     assert_eq!(marks[3], Mark::Unsure);
 }
 
@@ -273,4 +276,67 @@ fn a_right_that_is_missing_is_named_with_the_role_that_has_it() {
     assert!(nobody.iter().all(|line| line.fix.is_some()));
     assert!(nobody[0].fix.clone().unwrap().contains("operator-flashjob-viewer-role"));
     assert!(nobody[0].finding.contains("get pods/log"));
+}
+
+/// Roles of these names, with these rules, and who has which: `who=role`.
+fn rbac(roles: &[(&str, serde_json::Value)], bound: &[&str]) -> Rbac {
+    let cluster_roles = roles.iter().map(|(name, rules)| {
+        serde_json::from_value(json!({ "metadata": { "name": name }, "rules": rules })).unwrap()
+    });
+    let bindings = bound.iter().map(|binding| {
+        let (who, role) = binding.split_once('=').unwrap();
+        let (kind, name) = who.split_once(' ').unwrap();
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        let subject = json!({ "kind": kind, "name": name, "namespace": namespace });
+        let role =
+            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role });
+        let all = json!({ "metadata": {}, "roleRef": role, "subjects": [subject] });
+        serde_json::from_value(all).unwrap()
+    });
+    Rbac { cluster_roles: cluster_roles.collect(), bindings: bindings.collect(), ..Rbac::default() }
+}
+
+#[test]
+fn who_may_look_and_write_ledgers_and_not_flash_is_named() {
+    let rule = |group: &str, resource: &str, verbs: &[&str]| json!([{ "apiGroups": [group], "resources": [resource], "verbs": verbs }]);
+    let flashjobs = "application.flashjob.nbfc.io";
+    let mut one = rule("", "configmaps", &["update"]);
+    one[0]["resourceNames"] = json!(["settings"]);
+    let roles = [
+        ("view", rule(flashjobs, "flashjobs", &["get", "list"])),
+        ("maps", rule("", "configmaps", &["create"])),
+        ("one", one),
+        ("flash", rule(flashjobs, "*", &["patch"])),
+        ("pods", rule("", "pods", &["create"])),
+        ("jobs", rule("batch", "jobs", &["*"])),
+        ("all", rule("*", "*", &["*"])),
+    ];
+    let cases: [(&[&str], &str); 11] = [
+        (&["User a=view", "User a=maps"], "User a"),
+        (&["User a=view", "User b=maps"], ""),
+        (&["User a=view", "User a=one"], ""),
+        (&["User a=view", "User a=maps", "User a=flash"], ""),
+        (&["User a=view", "User a=maps", "User a=pods"], ""),
+        (&["User a=view", "User a=maps", "User a=jobs"], ""),
+        (&["User a=all", "Group b=all"], ""),
+        (&["Group system:authenticated=view", "Group dev=maps", "User x=view"], "Group dev"),
+        (
+            &["Group system:authenticated=maps", "Group system:authenticated=view", "User a=view"],
+            "Group system:authenticated",
+        ),
+        (
+            &["Group system:serviceaccounts:ci=view", "ServiceAccount ci/bot=maps"],
+            "ServiceAccount ci/bot",
+        ),
+        (&["ServiceAccount kube-system/x=maps", "ServiceAccount kube-system/x=view"], ""),
+    ];
+    for (bound, wanted) in cases {
+        let line = writers::judge(&Ok(rbac(&roles, bound)), "site");
+        let mark = if wanted.is_empty() { Mark::Ok } else { Mark::Unsure };
+        assert_eq!(line.mark, mark, "{bound:?}: {line:?}");
+        if !wanted.is_empty() {
+            let named = line.finding.rsplit(": ").next();
+            assert_eq!(named, Some(wanted), "{bound:?}");
+        }
+    }
 }

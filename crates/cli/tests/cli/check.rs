@@ -132,6 +132,27 @@ async fn the_way_from_an_installation_to_a_site_where_all_is_well() -> Result<()
     for line in out.lines() {
         assert!(line.starts_with("ok  "), "{out}");
     }
+
+    // One who may only look is given ConfigMaps, beside those the cluster gives to its own.
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "settings" },
+        "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "patch"] }],
+    });
+    let bound = |kind: &str, role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": role },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
+        })
+    };
+    let viewer = bound("ClusterRole", "operator-flashjob-viewer-role");
+    for object in [role, viewer, bound("Role", "settings")] {
+        cluster.apply_yaml_in(&namespace, &object.to_string()).await?;
+    }
+    let (out, code) = check(&config).await?;
+    assert_eq!(code, Some(0), "{out}");
+    is(&out, "?", &format!("ledgers: in namespace {namespace} these may look"));
+    assert!(out.contains("change what jobs say was done: User alice\n"), "{out}");
     Ok(())
 }
 
@@ -141,7 +162,9 @@ async fn who_may_nothing_is_told_so_of_each_thing() -> Result<()> {
     let (out, code) = check(&kubeconfig(&cluster, "nobody", &namespace)?).await?;
     assert_eq!(code, Some(3), "{out}");
     is(&out, "ok", "API server");
-    for what in ["operator", "Akri", "load balancer", "server certificate", "attestation"] {
+    for what in
+        ["operator", "Akri", "load balancer", "server certificate", "attestation", "ledgers"]
+    {
         is(&out, "?", &format!("{what}: you may not look"));
     }
     is(&out, "FAIL", "you may look");
@@ -153,7 +176,7 @@ async fn who_may_nothing_is_told_so_of_each_thing() -> Result<()> {
     let (out, code) = check(&stranger).await?;
     assert_eq!(code, Some(3), "{out}");
     is(&out, "FAIL", "API server: ");
-    assert_eq!(out.lines().filter(|line| line.starts_with('?')).count(), 8, "{out}");
+    assert_eq!(out.lines().filter(|line| line.starts_with('?')).count(), 9, "{out}");
     Ok(())
 }
 
