@@ -30,6 +30,8 @@ pub struct Access {
     pub external_traffic_policy: Option<ExternalTrafficPolicy>,
     /// The address to ask the load balancer for.
     pub wanted: Option<String>,
+    /// Which addresses will do, in one word: that of the load balancer, and whatever else chooses among its addresses.
+    pub pool: String,
     /// All of this in one word, by which a Service made before an edit is told from one made after it.
     pub shape: String,
 }
@@ -88,14 +90,23 @@ impl Access {
             )));
         }
         let wanted = external_ip.filter(|_| kind == ServiceType::LoadBalancer).cloned();
+        let pool = serde_json::to_string(&(&class, &annotations, &wanted)).unwrap_or_default();
         Ok(Access {
             kind,
+            pool: names::pool(&pool),
             annotations,
             load_balancer_class: class,
             external_traffic_policy: policy,
             wanted,
             shape: names::shape(&shape),
         })
+    }
+
+    /// What a Service waits for, in words.
+    pub fn awaited(&self) -> String {
+        let class = self.load_balancer_class.as_ref();
+        let of = class.map(|class| format!(" of load balancer class {class}"));
+        format!("waiting for an address{}", of.unwrap_or_default())
     }
 
     /// What the board is told, once that is settled. `None`: the Service is not ready, or is not what is asked for now.

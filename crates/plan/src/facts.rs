@@ -379,16 +379,16 @@ pub struct Service {
     pub shape: String,
     /// It takes the one node port that boards dial.
     pub node_port: bool,
-    /// It asks its load balancer for one address and no other.
-    pub choosy: bool,
+    /// Where its address is to come from, in one word; see there, too.
+    pub pool: String,
     /// The address its load balancer gave it: the first IPv4, else a hostname.
     pub address: Option<String>,
 }
 
 impl Service {
-    /// Whether it waits for an address that any other Service could have got instead.
-    pub fn waits_for_any_address(&self) -> bool {
-        self.address.is_none() && !self.node_port && !self.choosy && self.deleting.is_none()
+    /// Whether it waits for an address.
+    pub fn waits_for_address(&self) -> bool {
+        self.address.is_none() && !self.node_port && self.deleting.is_none()
     }
 
     /// Puts the operator's own times in, as [`Pod::at`] does.

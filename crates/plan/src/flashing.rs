@@ -117,7 +117,7 @@ impl Round<'_> {
             return self.withdraw(index, record);
         };
         if record.tries == 0 && !self.room {
-            return match self.starved {
+            return match self.starved.is_some() {
                 // Others that are tried again come first, and need the address.
                 true => self.withdraw(index, record),
                 false => self.waits(record, State::Pending, NO_ROOM, None),

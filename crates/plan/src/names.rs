@@ -14,6 +14,8 @@ pub const SHARD: &str = "application.flashjob.nbfc.io/ledger-shard";
 pub const LEDGER: &str = "application.flashjob.nbfc.io/ledger";
 /// Label on the Service: what was asked for when it was made.
 pub const SHAPE: &str = "application.flashjob.nbfc.io/shape";
+/// Label on the Service: where its address is to come from.
+pub const POOL: &str = "application.flashjob.nbfc.io/pool";
 /// The finalizer, as the original named it.
 pub const FINALIZER: &str = "application.flashjob.nbfc.io/flashjob-finalizer";
 
@@ -45,6 +47,11 @@ pub fn is_ours(key: &str) -> bool {
 /// What a job asks of its Services, in one word.
 pub fn shape(asked: &str) -> String {
     hex(&[asked], 10)
+}
+
+/// What chooses the addresses that a Service may get, in one word.
+pub fn pool(chosen_by: &str) -> String {
+    hex(&[chosen_by], 10)
 }
 
 /// The name of a device's Service.

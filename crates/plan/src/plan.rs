@@ -4,6 +4,7 @@ use flashjob_api::FlashJobStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
+use crate::addresses::Waiting;
 use crate::facts;
 use crate::ledger::{Change, Ledger};
 
@@ -34,8 +35,8 @@ pub struct Plan {
     pub claims: Option<Vec<String>>,
     /// Boards that other jobs may have too and this one would flash now, were they free.
     pub wants: Vec<String>,
-    /// Since when Services of this job wait for an address, any address.
-    pub starving: Option<Timestamp>,
+    /// The Service of this job that has waited longest for an address.
+    pub waiting: Option<Waiting>,
     /// Ends that this plan records, for the log and the metrics.
     pub ended: Vec<AttemptEnd>,
     /// When to look again although nothing may have happened.

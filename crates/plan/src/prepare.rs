@@ -20,7 +20,7 @@ use crate::selector::Selector;
 use crate::service;
 use crate::spec::Spec;
 use crate::time::after;
-use crate::waiting::State;
+use crate::waiting::{self, State};
 
 /// How long a Service may take to go before nobody is believed to serve its finalizers.
 const SERVICE_STUCK_SECONDS: i64 = 300;
@@ -199,18 +199,18 @@ impl<'a> Round<'a> {
     }
 
     fn wait_for_address(&mut self, index: usize, record: &Record, spec: &Spec, service: &Service) {
-        let moved = self.view.addresses.moved();
-        let since = moved.map_or(service.first_seen, |moved| moved.max(service.first_seen));
-        let give_up_at = after(since, spec.address_seconds);
+        let give_up_at = waiting::of(self.view, service).until;
         if self.now >= give_up_at {
+            let class = spec.access.load_balancer_class.as_ref();
+            let class = class.map_or(String::new(), |class| format!(" for class {class}"));
             let message = format!(
-                "Service {} got no address in {} s; is there a load balancer with a free address?",
+                "Service {} got no address in {} s; is there a load balancer{class} with a free address?",
                 service.name, spec.address_seconds
             );
             return self.end(index, record, None, End::failed(Reason::AddressTimeout, message));
         }
-        let state = (State::Addressing, "waiting for an address");
-        self.waits_until(record, state, Some(service.first_seen), give_up_at);
+        let words = spec.access.awaited();
+        self.waits_until(record, (State::Addressing, &words), Some(service.first_seen), give_up_at);
     }
 
     fn make_service(
@@ -228,7 +228,10 @@ impl<'a> Round<'a> {
             return self.waits(record, State::Pending, "not its turn yet", None);
         }
         match spec.access.kind {
-            ServiceType::LoadBalancer if self.starved && spec.access.wanted.is_none() => {
+            ServiceType::LoadBalancer if self.starved.is_some() => {
+                let behind = self.starved.as_ref();
+                let words = behind.map(|w| waiting::held_up(self.view.job, &spec.access, w));
+                self.summary.held_up = words;
                 let words = "other Services wait for an address";
                 return self.waits(record, State::Pending, words, None);
             }

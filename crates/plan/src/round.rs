@@ -12,9 +12,10 @@ use flashjob_api::Reason;
 use jiff::Timestamp;
 
 use crate::access::NODE_PORT;
+use crate::addresses::Waiting;
 use crate::end::{self, End};
 use crate::endpoint::normal;
-use crate::facts::{DeviceNamespaces, Pod, Slot, View};
+use crate::facts::{DeviceNamespaces, Pod, Service, Slot, View};
 use crate::in_use::{in_use, pod_in_use, rests, takes_node_port};
 use crate::ledger::{self, Change, Ledger, Outcome, Record};
 use crate::plan::{AttemptEnd, LedgerPlan, Plan};
@@ -23,7 +24,7 @@ use crate::spec::Spec;
 use crate::status::{self, Summary};
 use crate::time::after;
 use crate::twins::Places;
-use crate::waiting::State;
+use crate::waiting::{self, State};
 
 /// What is said while nothing may start yet.
 pub(crate) const SETTLING: &str = "settling what an earlier run began";
@@ -46,8 +47,8 @@ pub struct Round<'a> {
     pub(crate) slots: usize,
     /// How many more devices may be made ready for a slot.
     pub(crate) ahead: usize,
-    /// A Service waits too long for its address: no more of them.
-    pub(crate) starved: bool,
+    /// This Service waits too long for its address: no more of them.
+    pub(crate) starved: Option<Waiting>,
     /// A Service has waited for its address for a while, be it that others get theirs meanwhile.
     pub(crate) queued: bool,
     /// A Service of this job has the one node port that boards dial.
@@ -82,7 +83,7 @@ impl<'a> Round<'a> {
         let at_work = pods.filter(|slot| pod_in_use(slot, now)).count();
         let mut ahead = 0;
         let mut first_ahead = 0;
-        let mut waiting: Option<Timestamp> = None;
+        let mut waiting: Option<&Service> = None;
         let mut claimed = HashSet::new();
         let mut failing = 0;
         let mut at_hand = HashMap::new();
@@ -108,8 +109,8 @@ impl<'a> Round<'a> {
             let next = usize::from(ready && !sent && !rests(record, now));
             ahead += next;
             first_ahead += next * usize::from(record.tries == 0);
-            let waits = service.and_then(Slot::here).filter(|s| s.waits_for_any_address());
-            waiting = waiting.into_iter().chain(waits.map(|s| s.first_seen)).min();
+            let waits = service.and_then(Slot::here).filter(|s| s.waits_for_address());
+            waiting = waiting.into_iter().chain(waits).min_by_key(|s| s.first_seen);
         }
         let left_behind = left_behind(view, &at_hand, now);
         let room = spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing));
@@ -117,12 +118,16 @@ impl<'a> Round<'a> {
             // First attempts wait for room, and take no place from those that are tried again.
             ahead -= first_ahead;
         }
-        let starved_at = view.addresses.starved_at(&view.job.uid, waiting);
-        let mut plan = Plan { starving: waiting, ..Plan::default() };
-        let queued_at = view.addresses.queued_at(&view.job.uid, waiting);
-        for at in [starved_at, queued_at].into_iter().flatten().filter(|at| *at > now) {
-            plan.look_again_at(at);
-        }
+        let waiting = waiting.map(|service| waiting::of(view, service));
+        let (own, uid) = (waiting.as_ref(), &view.job.uid);
+        let pool = spec.map_or("", |spec| &spec.access.pool);
+        let starved_at = view.addresses.starved_at(uid, own, &view.job.namespace, pool);
+        let queued_at = view.addresses.queued_at(uid, own, pool);
+        let starved = starved_at.filter(|(at, _)| *at <= now).map(|(_, longest)| longest.clone());
+        let mut plan = Plan::default();
+        let turns = starved_at.map(|(at, _)| at).into_iter().chain(queued_at);
+        turns.filter(|at| *at > now).for_each(|at| plan.look_again_at(at));
+        plan.waiting = waiting;
         Round {
             view,
             ledger,
@@ -134,7 +139,7 @@ impl<'a> Round<'a> {
             summary: Summary::default(),
             slots: max_parallel.saturating_sub(at_work),
             ahead: max_parallel.saturating_sub(ahead),
-            starved: starved_at.is_some_and(|at| at <= now),
+            starved,
             queued: queued_at.is_some_and(|at| at <= now),
             node_port_taken: takes_node_port(view),
             claimed,

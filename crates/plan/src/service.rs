@@ -18,6 +18,7 @@ pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
     let node_port = access.kind == ServiceType::NodePort;
     let mut labels = labels(job, target, uid);
     labels.insert(names::SHAPE.to_owned(), access.shape.clone());
+    labels.insert(names::POOL.to_owned(), access.pool.clone());
     Service {
         metadata: ObjectMeta {
             name: Some(names::service(&job.name, target)),

@@ -27,6 +27,8 @@ pub struct Summary {
     pub counts: Counts,
     /// Devices at work.
     pub in_flight: Vec<InFlight>,
+    /// What devices wait for that would have their turn, where that is one thing for all of them.
+    pub held_up: Option<String>,
     failures: Vec<Failure>,
     completed: Vec<String>,
     completed_bytes: usize,
@@ -121,7 +123,8 @@ pub fn of_job(
     halt: Option<Reason>,
 ) -> FlashJobStatus {
     let job = view.job;
-    let Summary { counts, in_flight, failures, completed, truncated, superseded, .. } = summary;
+    let Summary { counts, in_flight, held_up, failures, completed, truncated, superseded, .. } =
+        summary;
     let done = counts.succeeded + counts.skipped;
     let all_final = done + counts.failed == counts.total;
     let finished = (all_final || halt.is_some()) && ledger.header.completed.is_some();
@@ -138,7 +141,7 @@ pub fn of_job(
             words
                 .push_str(&format!("; the next batch begins at {}", next.strftime("%H:%M:%S UTC")));
         }
-        _ => {}
+        _ => words.extend(held_up.into_iter().flat_map(|what| ["; ".to_owned(), what])),
     }
     let verdict = match &job.spec {
         Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -152,9 +152,15 @@ async fn write(client: Client, grant: Grant) {
         .await;
 }
 
-/// What of a Service the book is kept by.
+/// With MetalLB, a Service says by this annotation which pool its address is to come from.
+pub const ADDRESS_POOL: &str = "metallb.io/address-pool";
+
+/// Whether a Service asks this load balancer for an address. One that names a class asks another, and one that names a pool
+/// asks for what there is not, as with the real ones.
 fn wants_address(service: &Service) -> bool {
-    let spec = service.spec.as_ref();
-    spec.is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
-        && service.metadata.deletion_timestamp.is_none()
+    let asks = service.spec.as_ref().is_some_and(|spec| {
+        spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none()
+    });
+    let elsewhere = service.annotations().contains_key(ADDRESS_POOL);
+    asks && !elsewhere && service.metadata.deletion_timestamp.is_none()
 }

@@ -42,7 +42,7 @@ impl Engine {
             expire,
             claims,
             wants,
-            starving,
+            waiting,
             ended,
             look_again,
         } = plan;
@@ -69,10 +69,11 @@ impl Engine {
             self.list_pods(uid);
         }
         let freed = claims.is_some_and(|claims| self.boards.hold(uid, claims));
-        let turned = self.addresses.wait(uid, starving, clock::now());
-        if self.boards.want(uid, wants) | freed | turned {
+        if self.boards.want(uid, wants) | freed {
             self.wake_unfinished();
         }
+        let turned = self.addresses.wait(uid, waiting, clock::now());
+        self.wake_users_of(&turned);
         if let Some(job) = self.jobs.get_mut(uid) {
             job.finished = finished;
         }

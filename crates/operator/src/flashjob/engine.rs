@@ -273,6 +273,16 @@ impl Engine {
         self.wake_if(|job| !job.finished);
     }
 
+    /// Addresses of these pools have become scarce, or are so no more.
+    pub(super) fn wake_users_of(&mut self, pools: &[String]) {
+        if !pools.is_empty() {
+            self.wake_if(|job| {
+                let spec = job.seen.job.spec.as_ref();
+                !job.finished && spec.is_ok_and(|spec| pools.contains(&spec.access.pool))
+            });
+        }
+    }
+
     fn wake_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
         let now = Instant::now();
         let jobs = self.jobs.iter().filter(|(_, job)| concerned(job));

@@ -177,7 +177,7 @@ pub fn service_facts(service: &slim::Service) -> Service {
         deleting: service.metadata.deletion_timestamp.as_ref().map(|t| t.0),
         shape: service.labels().get(names::SHAPE).cloned().unwrap_or_default(),
         node_port: spec.is_some_and(|s| s.type_.as_deref() == Some("NodePort")),
-        choosy: spec.is_some_and(|s| s.load_balancer_ip.is_some()),
+        pool: service.labels().get(names::POOL).cloned().unwrap_or_default(),
         address: ingress.iter().find_map(ipv4).or_else(hostname),
     }
 }

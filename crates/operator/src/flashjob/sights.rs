@@ -69,7 +69,8 @@ impl Engine {
                 if self.kinship(&child.owner) == Kinship::Child {
                     self.wake(&child.owner.uid);
                     if child.facts.address.is_some() {
-                        self.addresses.given_back(clock::now());
+                        let (namespace, pool) = (&child.owner.namespace, &child.facts.pool);
+                        self.addresses.given_back(namespace, pool, clock::now());
                     }
                     let doubt = self.index.service_left(&child);
                     self.check(doubt);
@@ -88,8 +89,10 @@ impl Engine {
 
     pub(super) fn see_service(&mut self, child: Child<Service>) {
         let now = clock::now();
-        if self.index.see_service(child, now) && self.addresses.given(now) {
-            self.wake_unfinished();
+        let (namespace, pool) = (child.owner.namespace.clone(), child.facts.pool.clone());
+        let got_address = self.index.see_service(child, now);
+        if got_address && self.addresses.given(&namespace, &pool, now) {
+            self.wake_users_of(&[pool]);
         }
     }
 
@@ -148,9 +151,10 @@ impl Engine {
         let Some(job) = self.jobs.remove(uid) else { return };
         // Boards it held are free now, unless a Pod of it is still at work.
         let turned = self.addresses.wait(uid, None, clock::now());
+        self.wake_users_of(&turned);
         let given_up = self.boards.want(uid, Vec::new());
         self.mind_orphans(uid);
-        if given_up | turned {
+        if given_up {
             self.wake_unfinished();
         }
         self.context.metrics.devices_moved(&job.counts, &Default::default());

@@ -49,8 +49,6 @@ pub struct Service {
 pub struct ServiceSpec {
     #[serde(rename = "type")]
     pub type_: Option<String>,
-    #[serde(rename = "loadBalancerIP")]
-    pub load_balancer_ip: Option<String>,
 }
 
 /// A Pod.

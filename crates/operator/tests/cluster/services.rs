@@ -1,17 +1,18 @@
-//! How boards reach their flash Pods where there is no load balancer.
+//! How boards reach their flash Pods where there is no load balancer, or not the one that was asked for.
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use flashjob_api::Phase;
 use flashjob_sim::kubelet::NODE_IP;
-use flashjob_sim::{Script, eventually};
+use flashjob_sim::load_balancer::ADDRESS_POOL;
+use flashjob_sim::{Cluster, Script, eventually};
 use k8s_openapi::api::core::v1::Service;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::site::{PATIENCE, Site, uids};
+use crate::site::{Operator, PATIENCE, Site, uids};
 
 /// What the flash containers were told to tell their boards.
 fn addresses(site: &Site) -> Vec<String> {
@@ -129,4 +130,72 @@ async fn what_a_job_may_ask_of_load_balancers_is_for_the_operators_flags_to_say(
     site.phase("named", Phase::Completed).await?;
     assert_eq!(site.flashed(), ["192.0.2.12"]);
     Ok(())
+}
+
+/// Waits until a Service in the namespace is so old that another one would make no sense.
+async fn has_waited(site: &Site) -> Result<()> {
+    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    eventually("a Service to have waited for 6 s", PATIENCE, async || {
+        let listed = services.list(&ListParams::default()).await?;
+        let created = listed.items.first().and_then(ResourceExt::creation_timestamp);
+        let age = created.map(|created| jiff::Timestamp::now().duration_since(created.0));
+        Ok(age.filter(|age| age.as_secs() >= 6).map(drop))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_nobody_serves_holds_up_no_other_tenant_and_who_is_held_up_says_so()
+-> Result<()> {
+    let cluster = Cluster::start().await?;
+    cluster.install().await?;
+    for namespace in ["careless", "careful"] {
+        cluster.make_namespace(namespace).await?;
+    }
+    let careless = Site::at(&cluster, "careless", |_| Script::default())?;
+    let careful = Site::at(&cluster, "careful", |_| Script::default())?;
+    let boards = careless.two_boards().await?;
+    let other = careful.board("192.0.2.21").await?;
+    let _operator = Operator::start(&cluster, &[], None).await?;
+    let typo = |board| {
+        // API servers before 1.24 drop the class, so that any load balancer serves the Service; they keep the pool.
+        let pool = json!({ ADDRESS_POOL: "typo" });
+        let service = json!({ "loadBalancerClass": "example.com/typo", "annotations": pool });
+        let day = json!({ "addressSeconds": 86400 });
+        json!({ "uuid": uids(std::slice::from_ref(board)), "service": service, "timeouts": day })
+    };
+    careless.flash_with("first", typo(&boards[0])).await?;
+    let what = "waiting for an address of load balancer class example.com/typo";
+    let waits = careless.status("first", "what it waits for", |s| {
+        s.in_flight.first().is_some_and(|device| device.message.as_deref() == Some(what))
+    });
+    waits.await?;
+    has_waited(&careless).await?;
+
+    // A day is not over: these are done at once or not at all.
+    careful.flash("flashjob", &[other]).await?;
+    careful.phase("flashjob", Phase::Completed).await?;
+
+    careless.flash_with("second", typo(&boards[1])).await?;
+    let held_up = careless.status("second", "what it waits for", |s| {
+        s.message.as_ref().is_some_and(|m| m.contains("waiting for an address"))
+    });
+    let held_up = held_up.await?;
+    let words = held_up.message.unwrap_or_default();
+    let class =
+        "waiting for an address of load balancer class example.com/typo behind Service first-";
+    assert!(words.contains(class), "{words}");
+    let whose = words.split_once(" of FlashJob careless/first, which has waited since ");
+    let (_, times) = whose.with_context(|| words.clone())?;
+    let (since, until) = times.split_once(" and is given up at ").context("two times")?;
+    assert!(until > since, "{words}");
+
+    for job in ["first", "second"] {
+        careless.edit(job, json!({ "service": null })).await?;
+    }
+    for job in ["first", "second"] {
+        careless.phase(job, Phase::Completed).await?;
+    }
+    assert_eq!(careless.flashed().len(), 2);
+    careless.cleaned_up().await
 }

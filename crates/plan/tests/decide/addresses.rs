@@ -1,8 +1,10 @@
 //! How boards reach their flash Pods: scarce addresses, node ports, the node's own network.
 
+use flashjob_plan::addresses::Waiting;
 use flashjob_plan::spec::Spec;
 use flashjob_plan::{NewObject, Plan, Settings};
-use serde_json::json;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -17,6 +19,32 @@ fn pods(plan: &Plan) -> Vec<&k8s_openapi::api::core::v1::Pod> {
         NewObject::Service { .. } => None,
     });
     pods.collect()
+}
+
+/// A Service of another job in this namespace waits from now on for what the Services of this one wait for.
+fn another_waits(world: &mut World, namespace: &str) {
+    let waiting = Waiting {
+        namespace: namespace.into(),
+        job: "another".into(),
+        service: "another-service".into(),
+        pool: pool(world),
+        since: world.now,
+        until: world.now + SignedDuration::from_secs(86400),
+    };
+    world.waits.wait("another job", Some(waiting), world.now);
+}
+
+fn an_address_is_given(world: &mut World) {
+    let pool = pool(world);
+    world.waits.given("ns", &pool, world.now);
+}
+
+fn pool(world: &World) -> String {
+    world.job.spec.as_ref().unwrap().access.pool.clone()
+}
+
+fn message(plan: Plan) -> String {
+    plan.status.unwrap().message.unwrap()
 }
 
 /// Looks until a Pod is asked for.
@@ -59,7 +87,7 @@ fn addresses_of_devices_that_rest_go_to_those_who_wait() {
     world.ends("a", 1, "");
     world.settle();
     assert_eq!(services(&world), 1);
-    world.waits.wait("another job", Some(world.now), world.now);
+    another_waits(&mut world, "ns");
     world.after(6);
     world.settle();
     assert_eq!(services(&world), 0);
@@ -75,12 +103,12 @@ fn a_queue_that_moves_is_a_queue_and_devices_that_rest_give_back_their_addresses
     world.settle();
     world.ends("a", 1, "");
     world.settle();
-    world.waits.wait("another job", Some(world.now), world.now);
-    world.waits.given(world.now);
+    another_waits(&mut world, "ns");
+    an_address_is_given(&mut world);
     world.settle();
     assert_eq!(services(&world), 1, "nobody has waited for long");
     world.after(1);
-    world.waits.given(world.now);
+    an_address_is_given(&mut world);
     world.settle();
     assert_eq!(services(&world), 0);
 }
@@ -122,7 +150,7 @@ fn a_device_that_failures_leave_no_room_for_gives_its_address_to_those_who_wait(
     world.ends("a", 1, "");
     world.settle();
     assert_eq!(services(&world), 2, "both keep theirs while there are enough");
-    world.waits.wait("another job", Some(world.now), world.now);
+    another_waits(&mut world, "ns");
     world.after(6);
     world.settle();
     assert_eq!(services(&world), 0);
@@ -135,21 +163,103 @@ fn a_device_that_failures_leave_no_room_for_gives_its_address_to_those_who_wait(
 #[test]
 fn no_service_is_made_while_one_of_another_job_waits_too_long() {
     let mut world = World::new(&["a"], json!({}));
-    world.waits.wait("another job", Some(world.now), world.now);
+    another_waits(&mut world, "ns");
     world.after(6);
     let plan = world.settle();
     assert_eq!(services(&world), 0);
-    assert!(plan.status.is_some_and(|s| s.counts.is_some_and(|c| c.pending == 1)));
-    let now = world.now;
-    world.waits.given(now);
+    assert_eq!(
+        message(plan),
+        "0 of 1 device done, 1 pending; waiting for an address behind Service another-service of FlashJob ns/another, \
+         which has waited since 1970-01-01 00:00:00 UTC and is given up at 1970-01-02 00:00:00 UTC"
+    );
+    an_address_is_given(&mut world);
     world.settle();
     assert_eq!(services(&world), 1, "an address was given to somebody: there may be more");
 }
 
+/// A job in this namespace with this much about its Services, beside one in `ns` whose Service nobody has served for ten
+/// seconds and which has a day.
+fn beside_one_that_nobody_serves(namespace: &str, service: Value, wanted: Value) -> World {
+    let (class, day) = (json!({ "loadBalancerClass": "typo" }), json!({ "addressSeconds": 86400 }));
+    let mut unserved =
+        World::named("ns/unserved", 0, &["x"], json!({ "service": class, "timeouts": day }));
+    unserved.addresses = false;
+    unserved.settle();
+    unserved.after(10);
+    let more = json!({ "service": service, "externalIP": wanted });
+    let mut world = World::named(&format!("{namespace}/job"), 1, &["a"], more);
+    world.after(10);
+    let waiting = unserved.settle().waiting;
+    assert_eq!(waiting.as_ref().map(|w| w.until.as_second()), Some(86400));
+    world.waits.wait("unserved-uid", waiting, world.now);
+    world
+}
+
+#[test]
+fn a_service_that_nobody_serves_holds_up_those_of_its_namespace_that_ask_for_the_same() {
+    let typo = json!({ "loadBalancerClass": "typo" });
+    let mut world = beside_one_that_nobody_serves("ns", typo, Value::Null);
+    let words = message(world.settle());
+    assert_eq!(services(&world), 0);
+    let why = "; waiting for an address of load balancer class typo behind Service unserved-";
+    assert!(words.contains(why), "{words}");
+    let until = "of FlashJob ns/unserved, which has waited since 1970-01-01 00:00:00 UTC and is given up at 1970-01-02 00:00:00 UTC";
+    assert!(words.contains(until), "{words}");
+}
+
+#[test]
+fn a_service_that_nobody_serves_holds_up_nobody_else() {
+    let pool = json!({ "annotations": { "metallb.io/address-pool": "lab" } });
+    let both = json!({ "loadBalancerClass": "typo", "annotations": pool["annotations"] });
+    for (namespace, service, wanted) in [
+        ("ns", json!({}), Value::Null),
+        ("ns", json!({ "loadBalancerClass": "another" }), Value::Null),
+        ("ns", pool, Value::Null),
+        ("ns", both, Value::Null),
+        ("ns", json!({ "loadBalancerClass": "typo" }), json!("192.0.2.7")),
+        // Another tenant, that asks for the very same.
+        ("elsewhere", json!({ "loadBalancerClass": "typo" }), Value::Null),
+    ] {
+        let mut world = beside_one_that_nobody_serves(namespace, service.clone(), wanted);
+        world.settle();
+        assert!(world.record("a").open, "{namespace} {service}");
+    }
+}
+
+#[test]
+fn what_is_taken_by_another_namespace_is_waited_for_by_ones_own_clock() {
+    let mut world = World::new(&["a", "b"], json!({ "rollout": { "maxParallel": 1 } }));
+    world.addresses = false;
+    another_waits(&mut world, "elsewhere");
+    world.after(60);
+    let plan = world.settle();
+    assert_eq!(services(&world), 1, "the queue of another namespace is not this one's");
+    let status = plan.status.unwrap();
+    let device = &status.in_flight[0];
+    assert_eq!(device.message.as_deref(), Some("waiting for an address"));
+    assert_eq!(device.until.as_ref().map(|t| t.0.as_second()), Some(60 + 120));
+    world.after(120);
+    world.settle();
+    assert_eq!(world.record("a").reason.as_deref(), Some("AddressTimeout"));
+}
+
+#[test]
+fn devices_that_rest_give_back_their_addresses_to_other_namespaces_too() {
+    let mut world = World::new(&["a"], json!({ "retry": { "backoffSeconds": 60 } }));
+    world.settle();
+    world.ends("a", 1, "");
+    world.settle();
+    another_waits(&mut world, "elsewhere");
+    world.after(2);
+    world.settle();
+    assert_eq!(services(&world), 0);
+}
+
 #[test]
 fn a_job_that_wants_one_address_and_no_other_stands_in_no_queue() {
-    let mut world = World::new(&["a"], json!({ "externalIP": "192.0.2.7" }));
-    world.waits.wait("another job", Some(world.now), world.now);
+    let mut world = World::new(&["a"], json!({}));
+    another_waits(&mut world, "ns");
+    world.edit(&["a"], json!({ "externalIP": "192.0.2.7" }));
     world.after(6);
     world.settle();
     assert_eq!(services(&world), 1);

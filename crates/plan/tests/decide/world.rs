@@ -133,7 +133,7 @@ impl World {
             self.boards.hold(&self.job.uid, claims);
         }
         self.boards.want(&self.job.uid, plan.wants.clone());
-        self.waits.wait(&self.job.uid, plan.starving, self.now);
+        self.waits.wait(&self.job.uid, plan.waiting.clone(), self.now);
         self.settled |= plan.list_pods;
         for object in plan.creates.clone() {
             self.create(object);
@@ -165,7 +165,8 @@ impl World {
             match deletion.kind {
                 Kind::Service => {
                     children.service.gone = true;
-                    self.waits.given_back(self.now);
+                    let pool = &children.service.seen.as_ref().unwrap().pool;
+                    self.waits.given_back(&self.job.namespace, pool, self.now);
                 }
                 Kind::Pod(attempt) => {
                     let slot = children.pods.get_mut(&attempt).unwrap();
@@ -226,7 +227,8 @@ impl World {
                 let name = object.metadata.name.unwrap();
                 let address = self.addresses.then(|| format!("address-of-{name}"));
                 let uid = format!("uid-{version}");
-                let shape = object.metadata.labels.unwrap()[names::SHAPE].clone();
+                let labels = object.metadata.labels.unwrap();
+                let (shape, pool) = (labels[names::SHAPE].clone(), labels[names::POOL].clone());
                 let node_port = object.spec.unwrap().type_.as_deref() == Some("NodePort");
                 let address = address.filter(|_| !node_port);
                 let facts = Service {
@@ -236,6 +238,7 @@ impl World {
                     first_seen: created,
                     address,
                     shape,
+                    pool,
                     node_port,
                     ..Service::default()
                 };
@@ -315,7 +318,8 @@ impl World {
         let target = self.record(device).target.clone();
         let service = self.children.get_mut(&target).unwrap().service.seen.as_mut().unwrap();
         service.address = Some(format!("address-of-{}", service.name));
-        self.waits.given(self.now);
+        let pool = service.pool.clone();
+        self.waits.given(&self.job.namespace, &pool, self.now);
     }
 
     /// The flash container of a device runs.
