@@ -14,6 +14,7 @@ pub mod allow_list;
 pub mod boards;
 pub mod children;
 mod clean_up;
+pub mod concerns;
 mod decide;
 mod deletion;
 mod edits;

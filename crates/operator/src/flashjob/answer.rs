@@ -106,6 +106,7 @@ impl Engine {
                             let changed = job.ledger.acknowledge(shard, acknowledged);
                             for record in changed.iter().flat_map(|c| c.records.values()) {
                                 self.boards.learn(uid, record);
+                                job.concerns.learn(record);
                             }
                             job.write_succeeded();
                         }
@@ -290,7 +291,7 @@ impl Engine {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.ledger = ledger;
         }
-        self.learn_boards(uid);
+        self.learn_ledger(uid);
     }
 
     /// The record of an attempt that outlives the job: one log line, and the metrics.

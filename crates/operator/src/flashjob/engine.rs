@@ -283,7 +283,7 @@ impl Engine {
         }
     }
 
-    fn wake_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
+    pub(super) fn wake_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
         let now = Instant::now();
         let jobs = self.jobs.iter().filter(|(_, job)| concerned(job));
         let uids: Vec<String> = jobs.map(|(uid, _)| uid.clone()).collect();

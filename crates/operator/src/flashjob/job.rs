@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flashjob_api::Counts;
+use flashjob_plan::concerns::Concerns;
 use tokio::time::Instant;
 
 use super::fault::Fault;
@@ -43,6 +44,8 @@ pub struct JobState {
     pub fault: Option<Fault>,
     /// A foreign object that names this job was told.
     pub foreign_told: bool,
+    /// The Instances its ledger speaks of.
+    pub concerns: Concerns,
     last_look: Option<Instant>,
     next_look: Look,
 }
@@ -102,6 +105,7 @@ impl JobState {
             finished: false,
             fault: None,
             foreign_told: false,
+            concerns: Concerns::default(),
             last_look: None,
             next_look: Look::Asleep,
         }

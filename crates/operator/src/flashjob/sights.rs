@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use flashjob_plan::boards::Seniority;
 use flashjob_plan::children::Owner;
+use flashjob_plan::concerns::{Concerns, Marks};
 use flashjob_plan::facts::Service;
 use flashjob_plan::instances::{Instance, Instances};
 
@@ -133,17 +134,19 @@ impl Engine {
                 // What is open holds its board from the first moment, before the job itself is looked at.
                 self.boards.hold(&uid, ledger.open_endpoints());
                 self.jobs.insert(uid.clone(), JobState::new(seen, ledger));
-                self.learn_boards(&uid);
+                self.learn_ledger(&uid);
             }
         }
         self.wake(&uid);
     }
 
-    /// Takes in which boards a job's ledger speaks of, and which of them it has flashed.
-    pub(super) fn learn_boards(&mut self, uid: &str) {
-        let ledger = self.jobs.get(uid).and_then(|job| job.ledger.sealed());
-        for record in ledger.iter().flat_map(|ledger| &ledger.records) {
+    /// Takes in which boards and Instances a job's ledger speaks of, and which boards it has flashed.
+    pub(super) fn learn_ledger(&mut self, uid: &str) {
+        let Some(job) = self.jobs.get_mut(uid) else { return };
+        job.concerns = Concerns::default();
+        for record in job.ledger.sealed().iter().flat_map(|ledger| &ledger.records) {
             self.boards.learn(uid, record);
+            job.concerns.learn(record);
         }
     }
 
@@ -177,19 +180,19 @@ impl Engine {
                 if instance.deleting {
                     self.instances.lose(&instance.namespace, &instance.name, clock::now());
                 }
+                let before = self.instances.get(&instance.namespace, &instance.name).cloned();
+                if before.as_ref() != Some(&*instance) {
+                    self.wake_concerned(before.iter().chain([&*instance]));
+                }
                 self.instances.insert(*instance);
             }
-            Seen::Left(instance) => {
-                self.instances.lose(&instance.namespace, &instance.name, clock::now());
-                self.instances.remove(&instance.namespace, &instance.name);
-            }
+            Seen::Left(instance) => self.lose(&instance.namespace, &instance.name),
             Seen::Synced => {
                 let listed = self.listed_instances.take().unwrap_or_default();
                 let known: Vec<(String, String)> =
                     self.instances.iter().map(|i| (i.namespace.clone(), i.name.clone())).collect();
                 for (namespace, name) in known.iter().filter(|key| !listed.contains(*key)) {
-                    self.instances.lose(namespace, name, clock::now());
-                    self.instances.remove(namespace, name);
+                    self.lose(namespace, name);
                 }
                 self.instances.forget_lost(clock::now());
                 self.instances.listing = false;
@@ -197,8 +200,27 @@ impl Engine {
                 self.synced("instances");
             }
         }
-        if self.synced.contains("instances") {
-            self.wake_unfinished();
+    }
+
+    /// An Instance is gone.
+    fn lose(&mut self, namespace: &str, name: &str) {
+        let before = self.instances.get(namespace, name).cloned();
+        self.wake_concerned(&before);
+        self.instances.lose(namespace, name, clock::now());
+        self.instances.remove(namespace, name);
+    }
+
+    /// Wakes the jobs that have to do with an Instance, as it was or as it is. During the first list none is: they are
+    /// when it is complete.
+    fn wake_concerned<'a>(&mut self, instance: impl IntoIterator<Item = &'a Instance>) {
+        if !self.synced.contains("instances") {
+            return;
+        }
+        for instance in instance {
+            let marks = Marks::of(instance);
+            self.wake_if(|job| {
+                !job.finished && job.concerns.touch(&job.seen.job, instance, &marks)
+            });
         }
     }
 

@@ -17,6 +17,7 @@ mod namespaces;
 mod neighbours;
 mod objects;
 mod outages;
+mod parking;
 mod process;
 mod refusals;
 mod rollout;
