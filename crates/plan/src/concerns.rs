@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::endpoint::normal;
 use crate::facts::Job;
 use crate::instances::Instance;
 use crate::ledger::Record;
@@ -17,7 +18,7 @@ impl Marks {
     /// Those of this Instance.
     pub fn of(instance: &Instance) -> Marks {
         let Instance { uid, namespace, name, endpoint, .. } = instance;
-        Marks([mark(uid), path(namespace, name), mark(name), mark(endpoint)])
+        Marks([mark(uid), path(namespace, name), mark(name), mark(&normal(endpoint))])
     }
 }
 
@@ -32,7 +33,7 @@ impl Concerns {
             Some(pinned) => self.0.extend([
                 path(&pinned.namespace, &pinned.name),
                 // A device is also found again by its address, and two Instances of one address are one device.
-                mark(&pinned.endpoint),
+                mark(&normal(&pinned.endpoint)),
             ]),
             // As the user wrote it: a uid, a path or a name.
             None => self.0.extend([mark(&record.device)]),

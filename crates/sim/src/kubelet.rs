@@ -166,6 +166,8 @@ pub struct Started {
     pub pod: String,
     /// The Pod's uid.
     pub uid: String,
+    /// The container's image: what is in it decides whether the board was asked at all.
+    pub image: String,
     /// `HOST_ENDPOINT` in the container's environment: the board.
     pub endpoint: String,
     /// `ATTEMPT` in the container's environment.

@@ -1,7 +1,8 @@
 //! Plays MetalLB or k3s' ServiceLB: gives addresses from a finite pool to Services of type LoadBalancer.
 //!
 //! Addresses go out in the order the Services were made and come back when a Service goes, and then the next in the
-//! queue is served at once. It differs in that no packet ever flows, and that a Service waits in silence: the real
+//! queue is served at once. A Service that asks for a load balancer class or for another pool is left alone, as the real
+//! ones do. It differs in that no packet ever flows, and that a Service waits in silence: the real
 //! ones write an event.
 
 mod book;
@@ -154,6 +155,8 @@ async fn write(client: Client, grant: Grant) {
 
 /// With MetalLB, a Service says by this annotation which pool its address is to come from.
 pub const ADDRESS_POOL: &str = "metallb.io/address-pool";
+/// The same, as older ones write it.
+const OLD_ADDRESS_POOL: &str = "metallb.universe.tf/address-pool";
 
 /// Whether a Service asks this load balancer for an address. One that names a class asks another, and one that names a pool
 /// asks for what there is not, as with the real ones.
@@ -161,6 +164,7 @@ fn wants_address(service: &Service) -> bool {
     let asks = service.spec.as_ref().is_some_and(|spec| {
         spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none()
     });
-    let elsewhere = service.annotations().contains_key(ADDRESS_POOL);
+    let pools = [ADDRESS_POOL, OLD_ADDRESS_POOL];
+    let elsewhere = pools.iter().any(|pool| service.annotations().contains_key(*pool));
     asks && !elsewhere && service.metadata.deletion_timestamp.is_none()
 }

@@ -11,6 +11,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
+    /// The memory it has now, VmRSS.
+    pub mi_b: f64,
     /// The most memory it ever had, VmHWM.
     pub peak_mi_b: f64,
     /// In user and system mode.
@@ -24,14 +26,19 @@ impl Usage {
             let path = format!("/proc/{pid}/{name}");
             fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))
         };
-        let kib = peak_kib(&file("status")?).context("no VmHWM in the status of the process")?;
+        let status = file("status")?;
+        let kib = |name: &str| {
+            kib(&status, name).with_context(|| format!("no {name} in the status of the process"))
+        };
+        let (now, peak) = (kib("VmRSS:")?, kib("VmHWM:")?);
         let ticks = ticks(&file("stat")?).context("no times in the stat of the process")?;
-        Ok(Self { peak_mi_b: kib / 1024.0, cpu_seconds: ticks / ticks_per_second() })
+        let cpu_seconds = ticks / ticks_per_second();
+        Ok(Self { mi_b: now / 1024.0, peak_mi_b: peak / 1024.0, cpu_seconds })
     }
 }
 
-fn peak_kib(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+fn kib(status: &str, name: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
@@ -59,7 +66,7 @@ mod tests {
     #[test]
     fn our_own_process_has_memory() {
         let usage = Usage::of(std::process::id()).unwrap();
-        assert!(usage.peak_mi_b > 0.5 && usage.cpu_seconds >= 0.0);
+        assert!(usage.mi_b > 0.5 && usage.peak_mi_b >= usage.mi_b && usage.cpu_seconds >= 0.0);
         assert_eq!(ticks("1 (a b) c) S 1 1 1 1 1 1 1 1 1 1 7 8 0"), Some(15.0));
     }
 }

@@ -4,28 +4,31 @@
 //! other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_sim::{Cluster, Gate, Running};
 
-const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
+/// The operator that was built with this program.
+pub const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 /// How long anything may take before a schedule counts as stalled; far longer than it takes.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Arena {
     pub cluster: Cluster,
+    /// The operator that is played.
+    pub program: PathBuf,
     token: String,
 }
 
 impl Arena {
-    pub async fn start() -> Result<Self> {
+    pub async fn start(program: &Path) -> Result<Self> {
         let cluster = Cluster::start().await?;
         cluster.install().await?;
         let account = "operator-controller-manager";
         let token = cluster.service_account_token("operator-system", account).await?;
-        Ok(Self { cluster, token })
+        Ok(Self { cluster, program: program.to_owned(), token })
     }
 
     /// Starts an operator for all namespaces, with the rights that are shipped. It is killed when dropped.
@@ -46,7 +49,7 @@ impl Arena {
             ("RUST_LOG".to_owned(), "info,flashjob_operator=debug".to_owned()),
             ("HOSTNAME".to_owned(), "chaos".to_owned()),
         ]);
-        let running = Running::start_with(Path::new(OPERATOR), &args, Some(&env), log)?;
+        let running = Running::start_with(&self.program, &args, Some(&env), log)?;
         Ok(Life { running })
     }
 }

@@ -51,7 +51,8 @@ pub fn verdict(
     )
 }
 
-fn line(session: &Started) -> String {
+/// A session in one line.
+pub fn line(session: &Started) -> String {
     let Started { endpoint, namespace, pod, at, ended_at, exit_code, env, .. } = session;
     let ended = ended_at.map(|at| at.to_string()).unwrap_or_default();
     let version = env.get("VERSION").map(String::as_str).unwrap_or_default();

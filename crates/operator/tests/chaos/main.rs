@@ -15,9 +15,11 @@ mod parts;
 mod record;
 mod scenario;
 mod schedule;
+mod tenants;
 mod weather;
 mod world;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -30,8 +32,8 @@ use schedule::{Played, Schedule, Tally, play_all, say};
 
 #[derive(Parser)]
 struct Args {
-    /// Which parts to play: crashes, stale, edits, firmware, hostile; all when none is named
-    #[arg(value_parser = ["crashes", "stale", "edits", "firmware", "hostile"])]
+    /// Which parts to play: crashes, stale, edits, firmware, tenants, hostile; all when none is named
+    #[arg(value_parser = ["crashes", "stale", "edits", "firmware", "tenants", "hostile"])]
     parts: Vec<String>,
     /// The whole of it, not the short form
     #[arg(long)]
@@ -48,6 +50,9 @@ struct Args {
     /// How many control planes stand side by side: 4, or 8 for the whole of it
     #[arg(long)]
     arenas: Option<usize>,
+    /// Another operator than the one that was built: how an older one fares
+    #[arg(long, default_value = arena::OPERATOR)]
+    operator: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -68,7 +73,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: &Args) -> Result<bool> {
-    let wants = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
+    // `tenants` is played when it is named, until all it asks for holds.
+    let wants = |part: &str| match args.parts.is_empty() {
+        true => part != "tenants",
+        false => args.parts.iter().any(|p| p == part),
+    };
     let one = args.seed.is_some() || !args.at.is_empty();
     // Schedules mostly wait, so there are more than cores.
     let arenas = args.arenas.unwrap_or(if args.full { 8 } else { 4 });
@@ -92,7 +101,7 @@ async fn run(args: &Args) -> Result<bool> {
 
 /// Plays the parts that are made of many schedules.
 async fn play_parts(args: &Args, arenas: usize, wants: impl Fn(&str) -> bool) -> Result<bool> {
-    let mut arenas = try_join_all((0..arenas).map(|_| Arena::start())).await?;
+    let mut arenas = try_join_all((0..arenas).map(|_| Arena::start(&args.operator))).await?;
     let mut tallies = Vec::new();
     for part in PARTS.into_iter().filter(|part| wants(part)) {
         let schedules = match args.seed {
@@ -103,6 +112,10 @@ async fn play_parts(args: &Args, arenas: usize, wants: impl Fn(&str) -> bool) ->
         tallies.push((part, play_all(part, &mut arenas, schedules).await));
     }
     say(&report(&tallies));
+    for (_, tally) in tallies.iter().filter(|(part, _)| *part == "tenants") {
+        say(&tenants::report::summary(tally));
+        tenants::report::check(tally)?;
+    }
     for (part, tally) in &tallies {
         // A run may take a write less than the one that was counted, but a part of crashes without them proves nothing.
         let died = tally.sums.deaths;
@@ -121,7 +134,7 @@ fn report(tallies: &[(&str, Tally)]) -> String {
         "| part | schedules | failed | operators that died | faults | sessions | statuses | said late | time |".to_owned(),
         "|---|---|---|---|---|---|---|---|---|".to_owned(),
     ];
-    for (part, Tally { schedules, deaths_set, sums, failed, took }) in tallies {
+    for (part, Tally { schedules, deaths_set, sums, failed, took, .. }) in tallies {
         let Played { deaths, faults, sessions, statuses, late, .. } = sums;
         let died = match deaths_set {
             0 => deaths.to_string(),

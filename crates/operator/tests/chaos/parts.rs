@@ -8,7 +8,7 @@ use crate::scenario;
 use crate::schedule::Schedule;
 
 /// The parts, in the order they are played.
-pub const PARTS: [&str; 4] = ["crashes", "stale", "edits", "firmware"];
+pub const PARTS: [&str; 5] = ["crashes", "stale", "edits", "firmware", "tenants"];
 
 /// The first seed; the others follow it.
 const SEED: u64 = 1;
@@ -17,6 +17,7 @@ const PAIRS: u64 = 400;
 const STORMS: (u64, u64) = (480, 16);
 const EDITS: (u64, u64) = (200, 8);
 const BAD_FIRMWARE: (u64, u64) = (200, 8);
+const TENANTS: (u64, u64) = (200, 5);
 
 /// All schedules of a part, or those of the short form.
 pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
@@ -25,7 +26,8 @@ pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Sche
         "crashes" => crashes(arena, full).await?,
         "stale" => seeds(STORMS).map(Schedule::Weather).collect(),
         "edits" => seeds(EDITS).map(Schedule::Edits).collect(),
-        _ => seeds(BAD_FIRMWARE).map(Schedule::BadFirmware).collect(),
+        "firmware" => seeds(BAD_FIRMWARE).map(Schedule::BadFirmware).collect(),
+        _ => seeds(TENANTS).map(Schedule::Tenants).collect(),
     })
 }
 
@@ -35,6 +37,7 @@ pub fn one(part: &str, seed: u64) -> Result<Schedule> {
         "stale" => Schedule::Weather(seed),
         "edits" => Schedule::Edits(seed),
         "firmware" => Schedule::BadFirmware(seed),
+        "tenants" => Schedule::Tenants(seed),
         _ => bail!("{part} has no seeds; name where the operator dies: --at before:17,after:3"),
     })
 }

@@ -8,7 +8,7 @@ use flashjob_sim::{Kubelet, Started};
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -36,19 +36,18 @@ pub struct Record {
 }
 
 impl Record {
-    /// `endpoints`: which board a device of a job is.
+    /// `judge` says what is wrong with a job, given how it was before and what the boards know by then.
     pub fn start(
-        client: Client,
+        watched: Api<FlashJob>,
         kubelet: Arc<Kubelet>,
-        endpoints: HashMap<String, String>,
+        judge: impl Fn(&FlashJob, Option<&FlashJob>, &[Started]) -> Vec<String> + Send + 'static,
     ) -> Self {
         let (sender, jobs) = watch::channel(Jobs::new());
         let problems: Arc<Mutex<Vec<String>>> = Arc::default();
         let said: Arc<Mutex<Vec<Said>>> = Arc::default();
         let (found, heard) = (problems.clone(), said.clone());
         let task = tokio::spawn(async move {
-            let all: Api<FlashJob> = Api::all(client);
-            let events = watcher(all, watcher::Config::default()).default_backoff();
+            let events = watcher(watched, watcher::Config::default()).default_backoff();
             let mut events = std::pin::pin!(events);
             while let Some(event) = events.next().await {
                 let Ok(event) = event else { continue };
@@ -62,7 +61,7 @@ impl Record {
                 let key = (job.namespace().unwrap_or_default(), job.name_any());
                 lock(&heard).push(Said { at: now(), message: line(&job) });
                 let before = sender.borrow().get(&key).cloned();
-                let more = problems_of(&job, before.as_ref(), &kubelet.starts(), &endpoints);
+                let more = judge(&job, before.as_ref(), &kubelet.starts());
                 lock(&found).extend(more);
                 sender.send_modify(|jobs| match gone {
                     true => drop(jobs.remove(&key)),
@@ -125,7 +124,8 @@ pub fn is_finished(job: &FlashJob) -> bool {
     })
 }
 
-fn problems_of(
+/// What is wrong with a job whose status is to be true at every moment. `endpoints`: which board a device of a job is.
+pub fn problems_of(
     job: &FlashJob,
     before: Option<&FlashJob>,
     sessions: &[Started],

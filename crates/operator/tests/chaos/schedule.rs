@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::arena::Arena;
-use crate::{edits, firmware, scenario, weather};
+use crate::{edits, firmware, scenario, tenants, weather};
 
 /// What is to go wrong in one run.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub enum Schedule {
     Edits(u64),
     /// Firmware that no board takes.
     BadFirmware(u64),
+    /// Another tenant, who means harm.
+    Tenants(u64),
 }
 
 impl Schedule {
@@ -31,6 +33,7 @@ impl Schedule {
             Schedule::Weather(seed) => format!("stale --seed {seed}"),
             Schedule::Edits(seed) => format!("edits --seed {seed}"),
             Schedule::BadFirmware(seed) => format!("firmware --seed {seed}"),
+            Schedule::Tenants(seed) => format!("tenants --seed {seed}"),
         }
     }
 
@@ -39,7 +42,7 @@ impl Schedule {
         match self {
             Schedule::Deaths(at) => at.len(),
             Schedule::Weather(seed) => weather::deaths(*seed).len(),
-            Schedule::Edits(_) | Schedule::BadFirmware(_) => 0,
+            Schedule::Edits(_) | Schedule::BadFirmware(_) | Schedule::Tenants(_) => 0,
         }
     }
 
@@ -51,6 +54,7 @@ impl Schedule {
             }
             Schedule::Edits(seed) => edits::play(arena, *seed).await,
             Schedule::BadFirmware(seed) => firmware::play(arena, *seed).await,
+            Schedule::Tenants(seed) => tenants::play(arena, *seed).await,
         }
     }
 }
@@ -65,6 +69,13 @@ pub struct Played {
     pub sessions: usize,
     /// How long a job took to say what had happened; of several the longest.
     pub late: Duration,
+    /// How long a rollout took alone, and beside another tenant who means harm.
+    pub alone: Duration,
+    pub attacked: Duration,
+    /// Sessions of another tenant that are allowed.
+    pub allowed: usize,
+    /// The most memory an operator had, in MiB; of several the most.
+    pub peak: f64,
 }
 
 /// What all schedules of a part came to.
@@ -75,6 +86,10 @@ pub struct Tally {
     pub deaths_set: usize,
     pub sums: Played,
     pub failed: Vec<String>,
+    /// What was wrong with those, in a line each.
+    pub verdicts: Vec<String>,
+    /// Each schedule that went well.
+    pub well: Vec<Played>,
     pub took: Duration,
 }
 
@@ -92,7 +107,7 @@ pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule
             let played = schedule.play(arena).await;
             // A world that went wrong leaves its jobs behind: the next one gets another arena.
             if played.is_err()
-                && let Ok(fresh) = Arena::start().await
+                && let Ok(fresh) = Arena::start(&arena.program).await
             {
                 *arena = fresh;
             }
@@ -100,7 +115,10 @@ pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule
             tally.schedules += 1;
             tally.deaths_set += schedule.deaths();
             match played {
-                Ok(played) => tally.sums.add(played),
+                Ok(played) => {
+                    tally.sums.add(played);
+                    tally.well.push(played);
+                }
                 Err(error) => {
                     let replay = schedule.replay();
                     let log = keep(&replay, &format!("{error:#}"));
@@ -109,6 +127,7 @@ pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule
                     say(&format!(
                         "{title}: FAILED: {what}\n  again: make chaos ARGS='{replay}'\n  log: {log}"
                     ));
+                    tally.verdicts.push(what.to_owned());
                     tally.failed.push(replay);
                 }
             }
@@ -136,6 +155,8 @@ impl Played {
         self.statuses += other.statuses;
         self.sessions += other.sessions;
         self.late = self.late.max(other.late);
+        self.allowed += other.allowed;
+        self.peak = self.peak.max(other.peak);
     }
 }
 

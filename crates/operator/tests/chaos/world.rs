@@ -9,14 +9,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use flashjob_api::FlashJob;
 use flashjob_api::instance::Instance;
-use flashjob_sim::{Akri, Kubelet, LoadBalancer, Pool, Script, eventually};
+use flashjob_sim::{Akri, Kubelet, LoadBalancer, Pool, Script, Started, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::arena::{Arena, PATIENCE};
-use crate::record::Record;
+use crate::record::{Record, problems_of};
 
 /// Where boards and jobs live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +76,10 @@ impl World {
             endpoints.insert(format!("{home}/{name}"), board.endpoint.clone());
             endpoints.insert(name, board.endpoint.clone());
         }
-        let record = Record::start(client.clone(), kubelet.clone(), endpoints);
+        let judge = move |job: &FlashJob, before: Option<&FlashJob>, sessions: &[Started]| {
+            problems_of(job, before, sessions, &endpoints)
+        };
+        let record = Record::start(Api::all(client.clone()), kubelet.clone(), judge);
         Ok(Self { client, kubelet, record, boards: all, north, south, _balancer: balancer, akri })
     }
 

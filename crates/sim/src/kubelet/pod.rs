@@ -169,9 +169,7 @@ impl Worker {
         }
         self.unless_interrupted(sleep(script.start_after)).await?;
         if script.end == End::ImagePullBackOff {
-            let spec = self.pod.spec.as_ref();
-            let image = spec.and_then(|spec| spec.containers.first()?.image.as_deref());
-            let message = format!("Back-off pulling image \"{}\"", image.unwrap_or_default());
+            let message = format!("Back-off pulling image \"{}\"", self.image());
             self.report_waiting("ImagePullBackOff", Some(&message)).await?;
             return Err(self.interrupted().await);
         }
@@ -225,6 +223,13 @@ impl Worker {
         Ok(first.unwrap_or_default())
     }
 
+    /// That of the first container, the one that flashes.
+    fn image(&self) -> &str {
+        let spec = self.pod.spec.as_ref();
+        let image = spec.and_then(|spec| spec.containers.first()?.image.as_deref());
+        image.unwrap_or_default()
+    }
+
     fn program(&self) -> Option<&Program> {
         self.shared.program.as_ref().filter(|_| self.script.end == End::Program)
     }
@@ -241,6 +246,7 @@ impl Worker {
             namespace: self.pod.namespace().unwrap_or_default(),
             pod: self.pod.name_any(),
             uid: self.pod.uid().unwrap_or_default(),
+            image: self.image().to_owned(),
             endpoint: value("HOST_ENDPOINT"),
             attempt: value("ATTEMPT"),
             env: env.clone(),

@@ -204,6 +204,23 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_for_another_class_or_pool_is_left_alone() {
+        let mut book = Book::new(Pool::of(2));
+        let asks = [
+            json!({ "spec": { "type": "LoadBalancer", "loadBalancerClass": "typo" } }),
+            json!({
+                "metadata": { "annotations": { "metallb.universe.tf/address-pool": "nowhere" } },
+                "spec": { "type": "LoadBalancer" },
+            }),
+            json!({ "spec": { "type": "ClusterIP" } }),
+        ];
+        for asks in asks {
+            book.see(&serde_json::from_value(asks).expect("a Service"));
+        }
+        assert_eq!((book.in_use(), book.waiting(), book.serve(|_| false).len()), (0, 0, 0));
+    }
+
+    #[test]
     fn a_host_name_never_runs_out() {
         let mut book = Book::new(Pool::Hostname("lb.example".into()));
         book.see(&service("first", 1));

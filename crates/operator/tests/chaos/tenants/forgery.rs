@@ -1,0 +1,190 @@
+//! Objects that look as if they were the victim's: with its labels, its job as their owner, and the names the operator gives.
+//!
+//! The attacker is taken to know all that can be known: the uid of the victim's job, how it writes its devices, what is in
+//! its ledger. None of it is a secret.
+
+use std::collections::BTreeMap;
+
+use flashjob_plan::names;
+use flashjob_sim::Luck;
+use serde_json::{Map, Value, json};
+
+use super::judge::FLASHER;
+use super::world::TRUE;
+
+/// The victim's job.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    pub name: String,
+    pub uid: String,
+    pub firmware: String,
+    pub version: String,
+    /// As the job writes them.
+    pub devices: Vec<String>,
+    /// The ledger's ConfigMap as the operator made it.
+    pub ledger: BTreeMap<String, String>,
+}
+
+/// Where a Service gets no address from, because nobody has such a pool.
+pub const NOWHERE: (&str, &str) = ("metallb.universe.tf/address-pool", "nowhere");
+
+impl Target {
+    fn owner(&self) -> Value {
+        json!([{
+            "apiVersion": "application.flashjob.nbfc.io/v1alpha1", "kind": "FlashJob",
+            "name": self.name, "uid": self.uid, "controller": true, "blockOwnerDeletion": true,
+        }])
+    }
+
+    fn device(&self, luck: &mut Luck) -> String {
+        let device = luck.pick(&self.devices).cloned().unwrap_or_default();
+        names::target(&self.uid, &device, &names::revision(&self.firmware, &self.version))
+    }
+
+    /// A part of a ledger: all done, nonsense, cut short, or with another number; the nth.
+    pub fn ledger(&self, luck: &mut Luck, nth: usize) -> Value {
+        let data = match luck.below(5) {
+            0 | 1 => self.all_done(),
+            2 => json!({ "header": nonsense(self.header(), luck).to_string() }),
+            3 => json!({ "header": "{" }),
+            _ => json!({ "device-00000": "[]" }),
+        };
+        // Under the operator's name it is there once; others sort before and after it.
+        let name = match luck.below(3) {
+            0 => names::ledger(&self.name, &self.uid, 0),
+            1 => format!("{}-{nth}", names::ledger(&self.name, &self.uid, 0)),
+            _ => format!("a-{nth}"),
+        };
+        let shard = luck.below(3).to_string();
+        let labels = json!({ names::JOB_UID: self.uid, names::SHARD: shard });
+        json!({
+            "metadata": { "name": name, "labels": labels, "ownerReferences": self.owner() },
+            "data": data,
+        })
+    }
+
+    fn header(&self) -> Value {
+        let header = self.ledger.get("header").map(String::as_str).unwrap_or_default();
+        serde_json::from_str(header).unwrap_or_default()
+    }
+
+    /// The victim's own ledger, with every device done.
+    fn all_done(&self) -> Value {
+        let mut header = self.header();
+        let now = header["started"].clone();
+        header["completed"] = now.clone();
+        header["batchEnded"] = now.clone();
+        header["released"] = header["devices"].clone();
+        let records = self.ledger.iter().filter(|(key, _)| key.starts_with("device-"));
+        let mut data: Map<String, Value> = records
+            .map(|(key, record)| {
+                let mut record: Value = serde_json::from_str(record).unwrap_or_default();
+                record["outcome"] = json!("Succeeded");
+                record["ended"] = now.clone();
+                record["attempt"] = json!(1);
+                record["open"] = json!(false);
+                (key.clone(), json!(record.to_string()))
+            })
+            .collect();
+        data.insert("header".into(), json!(header.to_string()));
+        Value::Object(data)
+    }
+
+    /// A Pod that ends with exit code 0 and has not spoken to any board.
+    pub fn pod(&self, luck: &mut Luck, nth: usize) -> Value {
+        let target = self.device(luck);
+        let attempt = 1 + luck.below(3) as u32;
+        let name = match luck.chance(1, 2) {
+            true => names::pod(&self.name, &target, attempt),
+            false => format!("forged-{nth}"),
+        };
+        let attempt = attempt.to_string();
+        json!({
+            "metadata": {
+                "name": name, "ownerReferences": self.owner(),
+                "labels": { names::JOB_UID: self.uid, names::TARGET: target, names::ATTEMPT: attempt },
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{ "name": "flash-container", "image": TRUE }],
+            },
+        })
+    }
+
+    /// A Service with an address of the attacker's, or one that never gets any.
+    pub fn service(&self, luck: &mut Luck, nth: usize) -> Value {
+        let target = self.device(luck);
+        let name = match luck.chance(1, 2) {
+            true => names::service(&self.name, &target),
+            false => format!("forged-{nth}"),
+        };
+        let mut service = json!({
+            "metadata": {
+                "name": name, "ownerReferences": self.owner(),
+                "labels": { names::JOB_UID: self.uid, names::TARGET: target, names::SHAPE: "" },
+            },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": 4433 }] },
+        });
+        if luck.chance(1, 2) {
+            service["metadata"]["annotations"] = json!({ NOWHERE.0: NOWHERE.1 });
+        }
+        service
+    }
+}
+
+/// A ledger's header with something in it that nobody can calculate with.
+pub fn nonsense(mut header: Value, luck: &mut Luck) -> Value {
+    let huge = json!(u64::MAX);
+    let (first, last) = (json!("-009999-01-02T01:59:59Z"), json!("9999-12-30T22:00:00Z"));
+    let all = [
+        ("devices", huge.clone()),
+        ("total", huge.clone()),
+        ("batch", huge.clone()),
+        ("released", huge),
+        ("generation", json!(i64::MIN)),
+        ("started", first.clone()),
+        ("revised", first),
+        ("releasedAt", last.clone()),
+        ("batchEnded", last.clone()),
+        ("suspended", last),
+        ("schema", json!(0)),
+        ("history", json!([{}])),
+    ];
+    for _ in 0..1 + luck.below(3) {
+        if let Some((key, value)) = luck.pick(&all) {
+            header[*key] = value.clone();
+        }
+    }
+    header
+}
+
+/// A record of a device with something in it that nobody can calculate with.
+pub fn broken_record(mut record: Value, luck: &mut Luck) -> Value {
+    let all = [
+        ("attempt", json!(u32::MAX)),
+        ("tries", json!(u32::MAX)),
+        ("turn", json!("9999-12-30T22:00:00Z")),
+        ("turn", json!("-009999-01-02T01:59:59Z")),
+        ("retryAt", json!("9999-12-30T22:00:00Z")),
+        ("ended", json!("-009999-01-02T01:59:59Z")),
+        ("open", json!(true)),
+        ("pinned", json!({ "namespace": "", "name": "", "endpoint": "" })),
+    ];
+    if let Some((key, value)) = luck.pick(&all) {
+        record[*key] = value.clone();
+    }
+    record
+}
+
+/// The spec of a FlashJob that flashes these devices with an image of the attacker's choice.
+pub fn job(name: &str, devices: &[String], image: &str, more: Value) -> Value {
+    let image = if image.is_empty() { FLASHER } else { image };
+    let mut spec = json!({
+        "uuid": devices, "firmware": "registry.example/evil:6.6.6", "version": "6.6.6",
+        "flashjobPodImage": image, "retry": { "limit": 100, "backoffSeconds": 0 },
+    });
+    if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
+        spec.extend(more);
+    }
+    json!({ "metadata": { "name": name }, "spec": spec })
+}

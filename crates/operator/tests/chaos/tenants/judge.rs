@@ -1,0 +1,262 @@
+//! What the victim's boards and statuses hold against a run. Pure, and tested by itself in `tests/judges`: a judge that
+//! cannot say no is worth nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use flashjob_api::{FlashJobStatus, Phase};
+use flashjob_sim::Started;
+
+/// The image that reaches a board. Whatever else a Pod runs, the board knows nothing of it.
+pub const FLASHER: &str = "registry.example/flasher:1";
+/// How much longer than alone the victim may take.
+pub const RATIO: f64 = 1.5;
+/// What a rollout of seconds may take on top, because other programs share the machine.
+pub const NOISE: Duration = Duration::from_secs(3);
+/// The memory the Deployment gives the operator is 128 MiB.
+const MOST_MEMORY: f64 = 96.0;
+/// What may be left in memory of an attack whose objects are all gone: allocators give back late.
+const MOST_GROWTH: f64 = 16.0;
+
+/// What kind of thing is wrong, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A device is said to be done, and its board was not flashed.
+    SaidDone,
+    /// The job says that its ledger is lost or broken, and it is not.
+    LedgerLost,
+    /// The job or a device of it failed, and nothing is wrong with its boards.
+    Failed,
+    /// A board had a session that its owner did not ask for.
+    ForeignSession,
+    /// A board was told to fetch its firmware from somebody else.
+    ForeignAddress,
+    /// A board had two sessions at once, or was flashed twice.
+    TwoSessions,
+    /// The rollout took much longer than alone.
+    Late,
+    /// The rollout did not end, or its job did not go.
+    Stuck,
+    /// The operator ended by itself.
+    OperatorEnded,
+    /// The operator took more memory than it may, or kept it.
+    Grew,
+    /// A status was not as every status has to be.
+    IllSaid,
+    /// The API server drew the line elsewhere, or the world did not work: says nothing of the operator.
+    World,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    pub kind: Kind,
+    pub words: String,
+}
+
+impl Problem {
+    pub fn new(kind: Kind, words: impl Into<String>) -> Self {
+        Self { kind, words: words.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.words)
+    }
+}
+
+/// The kinds there are among these, in one line.
+pub fn kinds(problems: &[Problem]) -> String {
+    let kinds: BTreeSet<Kind> = problems.iter().map(|problem| problem.kind).collect();
+    kinds.iter().map(|kind| format!("{kind:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What the judge knows of the world.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// The victim's namespace.
+    pub victim: String,
+    /// The victim's boards: as its jobs write them, and their addresses.
+    pub boards: BTreeMap<String, String>,
+    /// `--device-namespaces=own`: who flashes a board of another namespace breaks the rule. Else it is allowed, and said.
+    pub own: bool,
+    /// What the addresses that the victim's load balancer gives begin with.
+    pub addresses: String,
+}
+
+impl Bench {
+    /// What is wrong with a status of a job that is to bring boards to `version`, given what the boards know by then.
+    pub fn status(
+        &self,
+        status: &FlashJobStatus,
+        version: &str,
+        sessions: &[Started],
+    ) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let flashed = self.flashed(version, sessions);
+        let is_done = |device: &String| {
+            self.boards.get(device).is_some_and(|board| flashed.contains(board.as_str()))
+        };
+        let lies: Vec<&String> = status.completed_uuids.iter().filter(|d| !is_done(d)).collect();
+        if !lies.is_empty() {
+            let words = format!("{lies:?} are said to run {version}, and their boards do not");
+            problems.push(Problem::new(Kind::SaidDone, words));
+        }
+        let counts = status.counts.unwrap_or_default();
+        let counted = usize::try_from(counts.succeeded + counts.skipped).unwrap_or(usize::MAX);
+        if counted > flashed.len() {
+            let words = format!("{counted} are counted as done, and {} are", flashed.len());
+            problems.push(Problem::new(Kind::SaidDone, words));
+        }
+        if status.phase == Some(Phase::Completed) && flashed.len() < self.boards.len() {
+            let words = format!("Completed, and {} of {} are", flashed.len(), self.boards.len());
+            problems.push(Problem::new(Kind::SaidDone, words));
+        }
+        if let Some(condition) = status.conditions.iter().find(|c| c.reason == "LedgerLost") {
+            problems.push(Problem::new(Kind::LedgerLost, condition.message.clone()));
+            return problems;
+        }
+        let taken = self.taken(sessions);
+        for failure in &status.failures {
+            let board = self.boards.get(&failure.uuid);
+            let given_way = failure.reason == "Superseded"
+                && board.is_some_and(|board| !self.own && taken.contains(board.as_str()));
+            if !given_way {
+                let words = format!("{}: {}: {}", failure.uuid, failure.reason, failure.message);
+                problems.push(Problem::new(Kind::Failed, words));
+            }
+        }
+        if status.phase == Some(Phase::Failed) && status.failures.is_empty() {
+            let words = status.message.clone().unwrap_or_default();
+            problems.push(Problem::new(Kind::Failed, words));
+        }
+        problems
+    }
+
+    /// What the boards hold against a run, and how many sessions a stranger had with them that are allowed.
+    pub fn boards(&self, sessions: &[Started]) -> (Vec<Problem>, usize) {
+        let mut problems = Vec::new();
+        let mut allowed = 0;
+        for (device, board) in &self.boards {
+            let mut mine: Vec<&Started> =
+                sessions.iter().filter(|s| reaches(s) && address(&s.endpoint) == *board).collect();
+            mine.sort_by_key(|session| session.at);
+            for pair in mine.windows(2) {
+                if pair[0].ended_at.is_none_or(|end| end > pair[1].at) {
+                    let words = format!("{device}: {} and {}", name(pair[0]), name(pair[1]));
+                    problems.push(Problem::new(Kind::TwoSessions, words));
+                }
+            }
+            let (asked, foreign): (Vec<&Started>, Vec<&Started>) =
+                mine.iter().copied().partition(|session| session.namespace == self.victim);
+            for session in &foreign {
+                match self.own {
+                    true => {
+                        let words = format!("{device}: {}", name(session));
+                        problems.push(Problem::new(Kind::ForeignSession, words));
+                    }
+                    false => allowed += 1,
+                }
+            }
+            let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+            for session in asked.iter().filter(|session| session.exit_code == Some(0)) {
+                *times.entry(version(session)).or_default() += 1;
+                let dials = session.env.get("EXTERNAL_IP").map_or("", String::as_str);
+                if !dials.starts_with(&self.addresses) {
+                    let words = format!("{device}: {} was told to dial {dials}", name(session));
+                    problems.push(Problem::new(Kind::ForeignAddress, words));
+                }
+            }
+            for (version, times) in times.into_iter().filter(|(_, times)| *times > 1) {
+                let words = format!("{device} was flashed {times} times with {version}");
+                problems.push(Problem::new(Kind::TwoSessions, words));
+            }
+        }
+        (problems, allowed)
+    }
+
+    /// What is wrong with the end of a rollout: what the boards run, by their own word.
+    pub fn end(&self, version_wanted: &str, sessions: &[Started]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let taken = self.taken(sessions);
+        for (device, board) in &self.boards {
+            let at = sessions
+                .iter()
+                .filter(|s| reaches(s) && address(&s.endpoint) == *board && s.exit_code == Some(0));
+            let runs = at.max_by_key(|session| session.at).map(version);
+            let excused = !self.own && taken.contains(board.as_str());
+            if runs != Some(version_wanted) && !excused {
+                let words = format!("{device} runs {runs:?} at the end, not {version_wanted}");
+                problems.push(Problem::new(Kind::Failed, words));
+            }
+        }
+        problems
+    }
+
+    /// The boards that run this version because the victim flashed them.
+    fn flashed(&self, wanted: &str, sessions: &[Started]) -> BTreeSet<&str> {
+        let by_victim = |board: &&String| {
+            sessions.iter().any(|session| {
+                reaches(session)
+                    && session.namespace == self.victim
+                    && address(&session.endpoint) == **board
+                    && session.exit_code == Some(0)
+                    && version(session) == wanted
+            })
+        };
+        self.boards.values().filter(by_victim).map(String::as_str).collect()
+    }
+
+    /// The boards a stranger's Pod was made for, whatever it did there.
+    pub fn taken(&self, sessions: &[Started]) -> BTreeSet<&str> {
+        let foreign: BTreeSet<String> = sessions
+            .iter()
+            .filter(|session| session.namespace != self.victim)
+            .map(|session| address(&session.endpoint))
+            .collect();
+        self.boards.values().map(String::as_str).filter(|board| foreign.contains(*board)).collect()
+    }
+}
+
+/// What the rollout may take beside an attack, given what it took alone.
+pub fn limit(alone: Duration) -> Duration {
+    alone.mul_f64(RATIO) + NOISE
+}
+
+/// Holds the time of a rollout beside an attack against that alone.
+pub fn time(alone: Duration, attacked: Duration) -> Option<Problem> {
+    let words = || {
+        let (alone, attacked) = (alone.as_secs_f64(), attacked.as_secs_f64());
+        format!("{attacked:.1} s beside the attack, {alone:.1} s alone")
+    };
+    (attacked > limit(alone)).then(|| Problem::new(Kind::Late, words()))
+}
+
+/// Holds the operator's memory, in MiB, against what it may have: before the attack, when all of it is gone, and the most.
+pub fn memory(before: f64, after: f64, peak: f64) -> Option<Problem> {
+    let wrong = peak > MOST_MEMORY || after > before + MOST_GROWTH;
+    let words = || format!("{before:.0} MiB before, {after:.0} after, {peak:.0} at most");
+    wrong.then(|| Problem::new(Kind::Grew, words()))
+}
+
+/// A board's address, however it is written.
+pub fn address(written: &str) -> String {
+    let written = written.trim().to_ascii_lowercase();
+    let bare = written.strip_prefix("http://").unwrap_or(&written);
+    let bare = bare.split('/').next().unwrap_or_default();
+    bare.strip_suffix(":80").unwrap_or(bare).to_owned()
+}
+
+fn reaches(session: &Started) -> bool {
+    session.image == FLASHER
+}
+
+fn version(session: &Started) -> &str {
+    session.env.get("VERSION").map_or("", String::as_str)
+}
+
+fn name(session: &Started) -> String {
+    format!("{}/{}", session.namespace, session.pod)
+}

@@ -1,0 +1,139 @@
+//! What a seed decides: the victim's rollout, what the attacker does, and when the operator is killed.
+
+use std::time::Duration;
+
+use flashjob_sim::Luck;
+
+/// One thing the attacker does, again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Campaign {
+    /// ConfigMaps with the labels and the owner of the victim's ledger, twenty a second.
+    ForgedLedgers,
+    /// Jobs of its own whose ledgers it fills with nonsense.
+    BrokenLedgers,
+    /// Jobs that ask for addresses nobody has, and wait a day for them.
+    Unserved,
+    /// Many jobs in a namespace that may have no ConfigMaps, so that no ledger can be made.
+    RefusedLedgers,
+    /// Jobs for the victim's boards, by address in every spelling: with an image that exits with 0, one that never ends, and
+    /// one that flashes.
+    Usurpers,
+    /// Pods with the labels and the owner of the victim's attempts that end with exit code 0.
+    ForgedPods,
+    /// Services with the labels and the owner of the victim's.
+    ForgedServices,
+    /// More than a hundred jobs at once.
+    Flood,
+    /// Jobs that name ten thousand devices, or a few with very long names, and selectors.
+    LargeJobs,
+    /// Jobs made, edited, deleted, robbed of finalizer, ledger and Pods, with the victim's name and annotations.
+    Churn,
+}
+
+/// In the order of the first seeds: each has its own, and half of the others come with more.
+pub const CAMPAIGNS: [Campaign; 10] = [
+    Campaign::ForgedLedgers,
+    Campaign::BrokenLedgers,
+    Campaign::Unserved,
+    Campaign::RefusedLedgers,
+    Campaign::Usurpers,
+    Campaign::ForgedPods,
+    Campaign::ForgedServices,
+    Campaign::Flood,
+    Campaign::LargeJobs,
+    Campaign::Churn,
+];
+
+/// How the victim's job names its boards.
+#[derive(Clone, Copy, Debug)]
+pub enum Written {
+    Path,
+    Name,
+    Uid,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plot {
+    pub boards: usize,
+    pub batch: usize,
+    pub written: Written,
+    /// How long a flash takes.
+    pub flash: Duration,
+    /// `--device-namespaces=own`, or `*`.
+    pub own: bool,
+    /// Whether the attacker's objects come before the victim's in a list.
+    pub sorts_first: bool,
+    /// The operator is killed when so many flashes of the victim have begun.
+    pub restarts: Vec<usize>,
+    /// The real garbage collector runs.
+    pub collector: bool,
+    pub campaigns: Vec<Campaign>,
+    /// How long the attack goes on before the victim's job is created.
+    pub prelude: Duration,
+    /// For what the campaigns choose.
+    pub luck: Luck,
+}
+
+impl Plot {
+    pub fn new(seed: u64) -> Self {
+        let mut luck = Luck::new(seed);
+        let all = CAMPAIGNS.len();
+        let nth = usize::try_from(seed.wrapping_sub(1) % all as u64).unwrap_or_default();
+        let mut campaigns = vec![CAMPAIGNS[nth]];
+        // The first round has each by itself.
+        while seed > all as u64 && campaigns.len() < 3 && luck.chance(1, 2) {
+            campaigns.extend(luck.pick(&CAMPAIGNS));
+        }
+        campaigns.sort();
+        campaigns.dedup();
+        if campaigns.contains(&Campaign::RefusedLedgers) {
+            // No ConfigMaps, no forgeries of them.
+            let needs_none =
+                |c: &Campaign| !matches!(c, Campaign::ForgedLedgers | Campaign::BrokenLedgers);
+            campaigns.retain(needs_none);
+        }
+        let boards = 6 + luck.below(5);
+        let restarts = (0..luck.below(3)).map(|_| 1 + luck.below(boards - 1));
+        let mut restarts: Vec<usize> = restarts.collect();
+        restarts.sort_unstable();
+        restarts.dedup();
+        let written = [Written::Path, Written::Name, Written::Uid];
+        // A Service that waits holds up others after five seconds.
+        let least = if campaigns.contains(&Campaign::Unserved) { 6500 } else { 200 };
+        Self {
+            boards,
+            batch: 2 + luck.below(3),
+            written: luck.pick(&written).copied().unwrap_or(Written::Path),
+            flash: Duration::from_millis(300 + luck.below(400) as u64),
+            own: luck.chance(2, 3),
+            sorts_first: luck.chance(1, 2),
+            restarts,
+            collector: luck.chance(1, 4),
+            campaigns,
+            prelude: Duration::from_millis((least + luck.below(1500)) as u64),
+            luck: Luck::new(luck.next()),
+        }
+    }
+
+    pub fn flags(&self) -> Vec<String> {
+        let namespaces = if self.own { "own" } else { "*" };
+        let flags = ["--leader-elect=false", &format!("--device-namespaces={namespaces}")];
+        flags.map(str::to_owned).to_vec()
+    }
+
+    pub fn has(&self, campaign: Campaign) -> bool {
+        self.campaigns.contains(&campaign)
+    }
+
+    pub fn summary(&self) -> String {
+        let campaigns: Vec<String> = self.campaigns.iter().map(|c| format!("{c:?}")).collect();
+        let collector = if self.collector { ", garbage collector" } else { "" };
+        format!(
+            "{} with --device-namespaces={}, {} boards, {} restarts{collector}",
+            campaigns.join(" and "),
+            if self.own { "own" } else { "*" },
+            self.boards,
+            self.restarts.len() + 1,
+        )
+    }
+}

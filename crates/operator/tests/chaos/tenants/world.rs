@@ -1,0 +1,224 @@
+//! Two namespaces on one cluster: the victim's, with boards and a rollout, and the attacker's, with boards of its own. Each
+//! has its own pool of addresses, as careful clusters have it: a pool that is used up is no work of this operator.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flashjob_api::FlashJob;
+use flashjob_sim::{Akri, End, Kubelet, LoadBalancer, Pool, Script, Started, eventually};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::judge::{Bench, FLASHER, Kind, Problem};
+use super::plot::{Plot, Written};
+use crate::arena::{Arena, PATIENCE};
+use crate::judge::ill_said;
+use crate::record::Record;
+
+/// An image that exits with 0 and asks no board for anything.
+pub const TRUE: &str = "registry.example/true:1";
+/// One that never ends.
+pub const SLEEP: &str = "registry.example/sleep:1";
+/// How many boards the attacker has.
+const ATTACKERS_BOARDS: usize = 2;
+const POOL: usize = 200;
+
+pub struct World {
+    pub client: Client,
+    pub kubelet: Arc<Kubelet>,
+    pub record: Record,
+    pub bench: Bench,
+    /// What the victim's statuses had wrong.
+    problems: Arc<Mutex<Vec<Problem>>>,
+    pub victim: String,
+    pub attacker: String,
+    /// The victim's boards, as its jobs write them.
+    pub devices: Vec<String>,
+    /// `namespace/name` of the victim's boards and of the attacker's.
+    pub paths: Vec<String>,
+    pub own_paths: Vec<String>,
+    _balancers: [LoadBalancer; 2],
+}
+
+impl World {
+    pub async fn new(arena: &Arena, plot: &Plot) -> Result<Self> {
+        let cluster = &arena.cluster;
+        let client = cluster.client("admin")?;
+        let victim = cluster.namespace("m-victim").await?;
+        let attacker =
+            cluster.namespace(if plot.sorts_first { "a-tenant" } else { "z-tenant" }).await?;
+        let discover = async |home: &str, from: usize, count: usize| {
+            let akri = Akri::new(client.clone(), home, "http-disc");
+            let mut all = Vec::new();
+            for n in from..from + count {
+                let endpoint = format!("192.0.2.{n}");
+                all.push((akri.discover(&endpoint, "esp32", "thermo", "0.1.0").await?, endpoint));
+            }
+            anyhow::Ok(all)
+        };
+        let boards = discover(&victim, 11, plot.boards).await?;
+        let own = discover(&attacker, 201, ATTACKERS_BOARDS).await?;
+        let path = |home: &str, name: &str| format!("{home}/{name}");
+        let written = |instance: &flashjob_api::instance::Instance| match plot.written {
+            Written::Path => path(&victim, &instance.name_any()),
+            Written::Name => instance.name_any(),
+            Written::Uid => instance.uid().unwrap_or_default(),
+        };
+        let bench = Bench {
+            victim: victim.clone(),
+            boards: boards.iter().map(|(i, endpoint)| (written(i), endpoint.clone())).collect(),
+            own: plot.own,
+            addresses: "198.51.100.".to_owned(),
+        };
+        let flash = plot.flash;
+        let kubelet = Kubelet::start_all(cluster.client("kubelet")?, move |pod| script(pod, flash));
+        let kubelet = Arc::new(kubelet);
+        let balancer = |home: &str, net: &str| {
+            let pool = (1..=POOL).map(|n| format!("{net}{n}")).collect();
+            let client = cluster.client("load-balancer")?;
+            anyhow::Ok(LoadBalancer::start(client, Some(home), Pool::Addresses(pool)))
+        };
+        let balancers = [balancer(&victim, &bench.addresses)?, balancer(&attacker, "203.0.113.")?];
+        let problems: Arc<Mutex<Vec<Problem>>> = Arc::default();
+        let (judge, found) = (bench.clone(), problems.clone());
+        let judge = move |job: &FlashJob, _: Option<&FlashJob>, sessions: &[Started]| {
+            lock(&found).extend(judged(&judge, job, sessions));
+            Vec::new()
+        };
+        let jobs = Api::namespaced(client.clone(), &victim);
+        let record = Record::start(jobs, kubelet.clone(), judge);
+        let paths = |home: &str, boards: &[(flashjob_api::instance::Instance, String)]| {
+            boards.iter().map(|(instance, _)| path(home, &instance.name_any())).collect()
+        };
+        Ok(Self {
+            devices: boards.iter().map(|(instance, _)| written(instance)).collect(),
+            paths: paths(&victim, &boards),
+            own_paths: paths(&attacker, &own),
+            client,
+            kubelet,
+            record,
+            bench,
+            problems,
+            victim,
+            attacker,
+            _balancers: balancers,
+        })
+    }
+
+    pub fn problems(&self) -> Vec<Problem> {
+        lock(&self.problems).clone()
+    }
+
+    pub fn jobs(&self) -> Api<FlashJob> {
+        Api::namespaced(self.client.clone(), &self.victim)
+    }
+
+    /// How many flashes the victim has begun for this version.
+    pub fn begun(&self, starts: &[Started], version: &str) -> usize {
+        let mine = |s: &&Started| {
+            s.namespace == self.victim && s.env.get("VERSION").is_some_and(|v| v == version)
+        };
+        starts.iter().filter(mine).count()
+    }
+
+    /// The victim creates a job for all of its boards.
+    pub async fn flash(&self, name: &str, version: &str, plot: &Plot) -> Result<FlashJob> {
+        let spec = json!({
+            "uuid": self.devices,
+            "firmware": format!("registry.example/esp32:{version}"),
+            "version": version,
+            "flashjobPodImage": FLASHER,
+            "rollout": { "batchSize": plot.batch },
+        });
+        let job = FlashJob::new(name, serde_json::from_value(spec)?);
+        Ok(self.jobs().create(&PostParams::default(), &job).await?)
+    }
+
+    /// The victim's ledger, once it is there: what a well-informed attacker knows.
+    pub async fn ledger(&self, uid: &str) -> Result<BTreeMap<String, String>> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.victim);
+        let labels = format!("{}={uid}", flashjob_plan::names::JOB_UID);
+        eventually("the ledger", PATIENCE, async || {
+            let all = maps.list(&ListParams::default().labels(&labels)).await?;
+            Ok(all.items.into_iter().find_map(|map| map.data))
+        })
+        .await
+    }
+
+    /// The administrator lets the attacker's namespace have no more ConfigMaps. No controller works out what is used, so
+    /// this says it: nothing.
+    pub async fn allow_config_maps(&self, count: u32) -> Result<()> {
+        let quotas: Api<ResourceQuota> = Api::namespaced(self.client.clone(), &self.attacker);
+        let hard = json!({ "configmaps": count.to_string() });
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": { "name": "tight" }, "spec": { "hard": hard },
+        });
+        quotas.patch("tight", &PatchParams::apply("chaos").force(), &Patch::Apply(quota)).await?;
+        let used = json!({ "status": { "hard": hard, "used": { "configmaps": "0" } } });
+        quotas.patch_status("tight", &PatchParams::default(), &Patch::Merge(used)).await?;
+        Ok(())
+    }
+
+    /// Everything goes, the attacker's forgeries first.
+    pub async fn clean_up(&self) -> Result<()> {
+        for home in [&self.attacker, &self.victim] {
+            self.delete_all::<Pod>(home).await?;
+            let services: Api<Service> = Api::namespaced(self.client.clone(), home);
+            for service in services.list_metadata(&ListParams::default()).await? {
+                let _ = services.delete(&service.name_any(), &DeleteParams::default()).await;
+            }
+            self.delete_all::<FlashJob>(home).await?;
+            self.delete_all::<ResourceQuota>(home).await?;
+        }
+        for home in [&self.attacker, &self.victim] {
+            let jobs: Api<FlashJob> = Api::namespaced(self.client.clone(), home);
+            eventually("the jobs to be gone", PATIENCE, async || {
+                Ok(jobs.list_metadata(&ListParams::default()).await?.items.is_empty().then_some(()))
+            })
+            .await?;
+            // In place of the garbage collector.
+            self.delete_all::<ConfigMap>(home).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_all<K>(&self, home: &str) -> Result<()>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let all: Api<K> = Api::namespaced(self.client.clone(), home);
+        let params = DeleteParams::background();
+        let deleted = all.delete_collection(&params, &ListParams::default()).await;
+        deleted.map(drop).with_context(|| format!("{} of {home} cannot be deleted", K::kind(&())))
+    }
+}
+
+fn judged(bench: &Bench, job: &FlashJob, sessions: &[Started]) -> Vec<Problem> {
+    let Some(status) = &job.status else { return Vec::new() };
+    let ill = ill_said(status).into_iter().map(|words| Problem::new(Kind::IllSaid, words));
+    let mut problems: Vec<Problem> = ill.collect();
+    problems.extend(bench.status(status, &job.spec.version, sessions));
+    let name = job.name_any();
+    problems.iter_mut().for_each(|problem| problem.words.insert_str(0, &format!("{name}: ")));
+    problems
+}
+
+/// What an image does.
+fn script(pod: &Pod, flash: Duration) -> Script {
+    let spec = pod.spec.as_ref();
+    match spec.and_then(|spec| spec.containers.first()?.image.as_deref()) {
+        Some(TRUE) => Script::success(""),
+        Some(SLEEP) => Script::ending(End::Never),
+        _ => Script::success("").run_for(flash),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! The judge of the part `tenants`.
+
+use std::time::Duration;
+
+use flashjob_api::{Counts, Failure, FlashJobStatus, Phase};
+use flashjob_sim::Started;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::judge::{Bench, FLASHER, Kind, Problem, address, kinds, memory, time};
+
+const NEW: &str = "0.3.0";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap_or_default()
+}
+
+fn bench(own: bool) -> Bench {
+    let boards = [("v/one", "192.0.2.101"), ("v/two", "192.0.2.102")];
+    Bench {
+        victim: "v".into(),
+        boards: boards.map(|(device, board)| (device.into(), board.into())).into(),
+        own,
+        addresses: "198.51.100.".into(),
+    }
+}
+
+/// A session of the victim's that went well, from this second to the next.
+fn session(endpoint: &str, second: i64) -> Started {
+    let env = [("VERSION", NEW), ("EXTERNAL_IP", "198.51.100.1")];
+    Started {
+        namespace: "v".into(),
+        pod: format!("rollout-{second}"),
+        uid: String::new(),
+        image: FLASHER.into(),
+        endpoint: endpoint.into(),
+        attempt: "1".into(),
+        env: env.map(|(name, value)| (name.into(), value.into())).into(),
+        at: at(second),
+        ended_at: Some(at(second + 1)),
+        exit_code: Some(0),
+        usage: None,
+    }
+}
+
+fn both() -> Vec<Started> {
+    vec![session("192.0.2.101", 1), session("192.0.2.102", 1)]
+}
+
+fn completed(done: &[&str]) -> FlashJobStatus {
+    FlashJobStatus {
+        phase: Some(Phase::Completed),
+        completed_uuids: done.iter().map(|device| (*device).to_owned()).collect(),
+        counts: Some(Counts { total: 2, succeeded: done.len() as i32, ..Counts::default() }),
+        ..FlashJobStatus::default()
+    }
+}
+
+fn only(problems: Vec<Problem>) -> String {
+    kinds(&problems)
+}
+
+#[test]
+fn a_rollout_that_went_well_is_let_through() {
+    let (problems, allowed) = bench(true).boards(&both());
+    assert_eq!((only(problems).as_str(), allowed), ("", 0));
+    assert_eq!(only(bench(true).status(&completed(&["v/one", "v/two"]), NEW, &both())), "");
+    assert_eq!(only(bench(true).end(NEW, &both())), "");
+    assert_eq!(time(Duration::from_secs(4), Duration::from_secs(6)), None);
+    assert_eq!(memory(20.0, 25.0, 40.0), None);
+}
+
+#[test]
+fn done_is_only_what_the_victims_own_flasher_has_flashed() {
+    let done = completed(&["v/one", "v/two"]);
+    let wrong = |change: fn(&mut Started)| {
+        let mut sessions = both();
+        change(&mut sessions[0]);
+        only(bench(false).status(&done, NEW, &sessions))
+    };
+    assert_eq!(wrong(|s| s.exit_code = Some(1)), "SaidDone");
+    assert_eq!(wrong(|s| s.exit_code = None), "SaidDone");
+    assert_eq!(wrong(|s| s.namespace = "a".into()), "SaidDone");
+    assert_eq!(wrong(|s| s.image = "registry.example/true:1".into()), "SaidDone");
+    assert_eq!(wrong(|s| drop(s.env.insert("VERSION".into(), "0.2.0".into()))), "SaidDone");
+    assert_eq!(wrong(|s| s.endpoint = "192.0.2.102".into()), "SaidDone");
+    assert_eq!(only(bench(true).status(&done, NEW, &[])), "SaidDone");
+}
+
+#[test]
+fn what_is_counted_and_not_named_is_said_too() {
+    let status = FlashJobStatus {
+        counts: Some(Counts { total: 2, skipped: 1, ..Counts::default() }),
+        ..FlashJobStatus::default()
+    };
+    assert_eq!(only(bench(true).status(&status, NEW, &[])), "SaidDone");
+    let status = FlashJobStatus { phase: Some(Phase::Completed), ..FlashJobStatus::default() };
+    assert_eq!(only(bench(true).status(&status, NEW, &both()[..1])), "SaidDone");
+}
+
+#[test]
+fn a_ledger_that_is_there_is_not_lost() {
+    let lost = Condition {
+        type_: "Stalled".into(),
+        status: "True".into(),
+        reason: "LedgerLost".into(),
+        message: "2 of 2 devices are missing".into(),
+        last_transition_time: Time(at(0)),
+        observed_generation: None,
+    };
+    let status = FlashJobStatus { conditions: vec![lost], ..FlashJobStatus::default() };
+    assert_eq!(only(bench(true).status(&status, NEW, &[])), "LedgerLost");
+}
+
+#[test]
+fn a_device_that_failed_had_its_board_taken_by_somebody_who_may() {
+    let mut status = completed(&["v/two"]);
+    status.phase = Some(Phase::Failed);
+    let reason = "Superseded".to_owned();
+    status.failures = vec![Failure { uuid: "v/one".into(), reason, ..Failure::default() }];
+    let mut sessions = both();
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed");
+    sessions[0].namespace = "a".into();
+    sessions[0].endpoint = "http://192.0.2.101:80/".into();
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "");
+    assert_eq!(only(bench(true).status(&status, NEW, &sessions)), "Failed");
+    status.failures[0].reason = "NameConflict".into();
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed");
+    status.failures.clear();
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed");
+}
+
+#[test]
+fn a_board_has_the_sessions_its_owner_asked_for_and_one_at_a_time() {
+    let wrong = |own: bool, more: Started| {
+        let mut sessions = both();
+        sessions.push(more);
+        let (problems, allowed) = bench(own).boards(&sessions);
+        (only(problems), allowed)
+    };
+    let foreign = |endpoint: &str, second: i64, image: &str| Started {
+        namespace: "a".into(),
+        image: image.into(),
+        ..session(endpoint, second)
+    };
+    let said = |kinds: &str, allowed: usize| (kinds.to_owned(), allowed);
+    assert_eq!(wrong(true, foreign("192.0.2.101", 5, FLASHER)), said("ForeignSession", 0));
+    assert_eq!(wrong(false, foreign("192.0.2.101", 5, FLASHER)), said("", 1));
+    assert_eq!(wrong(true, foreign("192.0.2.101", 5, "registry.example/true:1")), said("", 0));
+    assert_eq!(wrong(true, foreign("192.0.2.109", 5, FLASHER)), said("", 0));
+    // Under another spelling it is the same board.
+    assert_eq!(wrong(false, foreign("http://192.0.2.101/", 1, FLASHER)), said("TwoSessions", 1));
+    let endless = Started { ended_at: None, ..foreign("192.0.2.101:80", 0, FLASHER) };
+    assert_eq!(wrong(false, endless), said("TwoSessions", 1));
+    assert_eq!(wrong(true, session("192.0.2.101", 5)), said("TwoSessions", 0));
+    let mut astray = session("192.0.2.103", 5);
+    astray.endpoint = "192.0.2.101".into();
+    astray.env.insert("VERSION".into(), "0.2.0".into());
+    astray.env.insert("EXTERNAL_IP".into(), "203.0.113.1".into());
+    assert_eq!(wrong(true, astray), said("ForeignAddress", 0));
+}
+
+#[test]
+fn at_the_end_the_boards_run_what_was_asked_for() {
+    assert_eq!(only(bench(true).end(NEW, &both()[..1])), "Failed");
+    let mut sessions = both();
+    let mut later = session("192.0.2.101", 9);
+    later.env.insert("VERSION".into(), "6.6.6".into());
+    later.namespace = "a".into();
+    sessions.push(later);
+    assert_eq!(only(bench(true).end(NEW, &sessions)), "Failed");
+    assert_eq!(only(bench(false).end(NEW, &sessions)), "", "it may, and that is said");
+}
+
+#[test]
+fn time_and_memory_have_limits() {
+    let seconds = Duration::from_secs;
+    assert_eq!(time(seconds(4), seconds(10)).map(|p| p.kind), Some(Kind::Late));
+    assert_eq!(memory(20.0, 50.0, 50.0).map(|p| p.kind), Some(Kind::Grew));
+    assert_eq!(memory(20.0, 20.0, 120.0).map(|p| p.kind), Some(Kind::Grew));
+}
+
+#[test]
+fn one_board_has_many_spellings() {
+    for written in ["192.0.2.11", "192.0.2.11:80", " HTTP://192.0.2.11/ ", "http://192.0.2.11:80"] {
+        assert_eq!(address(written), "192.0.2.11");
+    }
+    assert_eq!(address("192.0.2.11:8080"), "192.0.2.11:8080");
+}
