@@ -2,6 +2,6 @@
 
 /// The time by the machine's clock.
 #[expect(clippy::disallowed_methods, reason = "the one place the kit asks for the time")]
-pub(crate) fn now() -> jiff::Timestamp {
+pub fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

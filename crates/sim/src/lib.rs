@@ -23,7 +23,7 @@ mod assets;
 pub mod attestation;
 pub mod audit;
 pub mod board;
-mod clock;
+pub mod clock;
 pub mod cluster;
 pub mod control;
 pub mod esp_image;

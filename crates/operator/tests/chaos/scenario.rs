@@ -129,11 +129,15 @@ async fn finished(world: &World) {
     world.record.when(|jobs| jobs.len() == 2 && jobs.values().all(is_finished)).await;
 }
 
-/// Both jobs say that all went well, and the boards agree.
+/// Both jobs say that all went well, or that the newer one has flashed a board since, and the boards agree.
 fn agree(world: &World) -> Result<()> {
     for job in world.record.jobs().values() {
-        let phase = job.status.as_ref().and_then(|status| status.phase);
-        ensure!(phase == Some(Phase::Completed), "a job ended as {phase:?}");
+        let status = job.status.clone().unwrap_or_default();
+        let superseded = !status.failures.is_empty()
+            && status.failures.iter().all(|failure| failure.reason == "Superseded");
+        let well = if superseded { Phase::Failed } else { Phase::Completed };
+        let message = status.message.unwrap_or_default();
+        ensure!(status.phase == Some(well), "a job ended as {:?}: {message}", status.phase);
     }
     let sessions = world.kubelet.starts();
     for (n, board) in world.boards.iter().enumerate() {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use flashjob_api::Phase;
 use flashjob_sim::kubelet::NODE_IP;
 use flashjob_sim::load_balancer::ADDRESS_POOL;
-use flashjob_sim::{Cluster, Script, eventually};
+use flashjob_sim::{Cluster, Script, clock, eventually};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -138,7 +138,7 @@ async fn has_waited(site: &Site) -> Result<()> {
     eventually("a Service to have waited for 6 s", PATIENCE, async || {
         let listed = services.list(&ListParams::default()).await?;
         let created = listed.items.first().and_then(ResourceExt::creation_timestamp);
-        let age = created.map(|created| jiff::Timestamp::now().duration_since(created.0));
+        let age = created.map(|created| clock::now().duration_since(created.0));
         Ok(age.filter(|age| age.as_secs() >= 6).map(drop))
     })
     .await
