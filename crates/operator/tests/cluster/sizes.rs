@@ -107,8 +107,9 @@ async fn six_thousand_devices_in_one_job_are_applied_counted_and_flashed_if_they
     assert_eq!(failed.failures.len(), 100);
     let size = serde_json::to_vec(&failed)?.len();
     assert!(size < 100_000, "the status has {size} bytes");
-    let refused: Vec<AuditEntry> =
-        site.operators_writes()?.into_iter().filter(|w| w.code >= 400 && w.code != 409).collect();
+    // A 5xx is the server's own trouble, such as giving out cluster addresses to many at once, and is tried again.
+    let refused = |w: &AuditEntry| (400..500).contains(&w.code) && w.code != 409;
+    let refused: Vec<AuditEntry> = site.operators_writes()?.into_iter().filter(refused).collect();
     assert!(refused.is_empty(), "{refused:#?}");
     Ok(())
 }
