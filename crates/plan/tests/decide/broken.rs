@@ -271,7 +271,7 @@ fn every_field_of_a_spec_may_say_anything() {
         "rollout": { "batchSize": "10%", "delaySeconds": 1, "maxParallel": 2, "maxFailures": 1 },
         "retry": { "limit": 1, "backoffSeconds": 1, "nonce": "n" },
         "timeouts": { "deviceSeconds": 1, "addressSeconds": 1, "offlineSeconds": 1 },
-        "service": { "type": "LoadBalancer", "annotations": { "metallb.io/address-pool": "b" }, "loadBalancerClass": "c",
+        "service": { "type": "LoadBalancer", "annotations": {}, "loadBalancerClass": "c",
                      "externalTrafficPolicy": "Local" },
         "podTemplate": { "metadata": { "labels": { "a": "b" } }, "spec": { "nodeSelector": { "a": "b" } } },
         "verify": "None", "versionPolicy": "Always", "suspend": false, "abort": false, "ttlSecondsAfterFinished": 1,
