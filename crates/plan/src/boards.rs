@@ -10,6 +10,9 @@ use jiff::Timestamp;
 use crate::endpoint::normal;
 use crate::ledger::{Outcome, Record};
 
+mod parked;
+use parked::Parked;
+
 /// A job's place among others: older first, then by namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seniority {
@@ -28,6 +31,8 @@ pub struct Boards {
     /// Those that several jobs have among their devices: few, and asked for at every look at every device that waits.
     shared: HashSet<String>,
     jobs: HashMap<String, Party>,
+    /// What jobs have flashed that nothing else is known of: see [`Boards::park`].
+    parked: Parked,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -145,19 +150,43 @@ impl Boards {
     /// A job is gone, and with it what it held, wanted and flashed.
     pub fn forget(&mut self, job: &str) -> bool {
         let freed = self.hold(job, Vec::new()) | self.want(job, Vec::new());
-        for endpoint in self.jobs.remove(job).unwrap_or_default().knows {
-            if let Some(board) = self.boards.get_mut(&endpoint) {
-                board.known_to.retain(|j| j != job);
-                board.flashed.remove(job);
-                if board.known_to.len() < 2 {
-                    self.shared.remove(&endpoint);
-                }
-                if board.known_to.is_empty() {
-                    self.boards.remove(&endpoint);
-                }
+        let knows = self.jobs.remove(job).unwrap_or_default().knows;
+        self.unknow(job, &knows);
+        self.parked.forget(job);
+        freed
+    }
+
+    /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know.
+    /// It must hold and want nothing.
+    pub fn park(&mut self, job: &str) {
+        let Some(party) = self.jobs.get_mut(job) else { return };
+        let knows = std::mem::take(&mut party.knows);
+        let flashed = |board| self.boards.get(board).and_then(|b| b.flashed.get(job)).copied();
+        let flashed = knows.iter().filter_map(|board| Some((board, flashed(board)?)));
+        self.parked.keep(job, flashed);
+        self.unknow(job, &knows);
+    }
+
+    /// A parked job's ledger was read again, and what it says of boards is learned next.
+    pub fn unpark(&mut self, job: &str) {
+        self.parked.forget(job);
+    }
+
+    fn unknow(&mut self, job: &str, endpoints: &[String]) {
+        for endpoint in endpoints {
+            let Some(board) = self.boards.get_mut(endpoint) else { continue };
+            board.known_to.retain(|j| j != job);
+            board.flashed.remove(job);
+            if board.known_to.len() < 2 {
+                self.shared.remove(endpoint);
+            }
+            if board.known_to.is_empty() {
+                self.boards.remove(endpoint);
             }
         }
-        freed
+        // Memory that a large job has taken is given back.
+        self.boards.shrink_to(2 * self.boards.len());
+        self.shared.shrink_to(2 * self.shared.len());
     }
 
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
@@ -204,15 +233,18 @@ impl Boards {
         since: Timestamp,
         own_namespace_only: bool,
     ) -> Option<String> {
-        let board = self.boards.get(&*normal(endpoint))?;
+        let endpoint = &*normal(endpoint);
         let own = self.seniority(job);
-        let newer = board.flashed.iter().find(|(other, at)| {
+        let counts = |other: &str| {
             let theirs = self.seniority(other);
             let reaches =
                 !own_namespace_only || theirs.map(|s| &s.namespace) == own.map(|s| &s.namespace);
-            *other != job && **at > since && theirs > own && reaches
-        });
-        newer.map(|(other, _)| self.name(other))
+            other != job && theirs > own && reaches
+        };
+        let mut flashed = self.boards.get(endpoint).into_iter().flat_map(|board| &board.flashed);
+        let newer = flashed.find(|(other, at)| **at > since && counts(other));
+        let newer = newer.map(|(other, _)| other.as_str());
+        newer.or_else(|| self.parked.flashed_since(endpoint, since, counts)).map(|o| self.name(o))
     }
 
     /// A job's place among others.
@@ -312,13 +344,48 @@ mod tests {
     }
 
     #[test]
+    fn a_parked_job_is_known_by_what_it_has_flashed_alone() {
+        let mut boards = two();
+        boards.know("new", "another");
+        boards.flashed("new", "http://board/", at(10));
+        boards.park("new");
+        assert!(!boards.is_shared("old", "board"), "it is in nobody's way");
+        let newer =
+            |boards: &Boards, board, since| boards.flashed_by_newer("old", board, at(since), true);
+        assert_eq!(newer(&boards, "board:80", 5).as_deref(), Some("ns/new"));
+        assert_eq!(newer(&boards, "board", 10), None, "not since then");
+        assert_eq!(newer(&boards, "another", 5), None, "it has not flashed that one");
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None, "it itself");
+        boards.unpark("new");
+        assert_eq!(newer(&boards, "board", 5), None);
+    }
+
+    #[test]
+    fn an_older_job_that_is_parked_supersedes_nothing_and_one_elsewhere_only_where_it_may() {
+        let mut boards = two();
+        boards.flashed("old", "board", at(20));
+        boards.park("old");
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None);
+        let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
+        boards.introduce("x", elsewhere);
+        boards.flashed("x", "board", at(10));
+        boards.park("x");
+        let newer = |own| boards.flashed_by_newer("new", "board", at(5), own);
+        assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
+    }
+
+    #[test]
     fn nothing_is_left_of_jobs_that_are_gone() {
         let mut boards = two();
         assert!(boards.is_shared("old", "board"));
         boards.hold("new", vec!["board".into()]);
         assert!(boards.forget("new"));
         assert!(!boards.is_shared("old", "board"));
+        boards.flashed("old", "board", at(10));
+        boards.park("old");
+        assert!(!boards.parked.is_empty() && boards.boards.is_empty());
         boards.forget("old");
+        assert!(boards.parked.is_empty());
         assert!(boards.boards.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
     }
 }

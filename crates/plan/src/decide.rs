@@ -12,7 +12,7 @@ use crate::names;
 use crate::plan::{LedgerPlan, Plan};
 use crate::prepare::{look_up, pin};
 use crate::rollout::{self, Turn};
-use crate::round::Round;
+use crate::round::{Round, is_quiet};
 use crate::spec::Invalid;
 use crate::status::{self, Verdict};
 use crate::twins::Places;
@@ -88,7 +88,9 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
     }
     if records.len() > MOST_DEVICES {
-        return stuck(view, Reason::InvalidSpec, &too_many(records.len()));
+        let plan = stuck(view, Reason::InvalidSpec, &too_many(records.len()));
+        // A selector may find less another time.
+        return Plan { idle: false, ..plan };
     }
     let mut ledger =
         Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
@@ -127,7 +129,8 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
         // As with any slip in the spec: what is under way goes on, nothing new starts until it is mended.
         let spec = Err(Invalid(too_many(edits.too_many)));
         let job = Job { spec, ..view.job.clone() };
-        return go_on(&View { job: &job, ..*view }, ledger, now);
+        let plan = go_on(&View { job: &job, ..*view }, ledger, now);
+        return Plan { idle: false, ..plan };
     }
     let mut round = Round::new(view, ledger, now);
     // Devices that failed before give way to those not tried yet: a board that never answers must not keep the places and
@@ -184,7 +187,8 @@ fn too_many(devices: usize) -> String {
 
 fn stuck(view: &View<'_>, reason: Reason, message: &str) -> Plan {
     let verdict = Verdict::Stuck { reason, message: message.to_owned() };
-    Plan { status: Some(status::plain(view.job, verdict)), finished: true, ..Plan::default() }
+    let (status, idle) = (Some(status::plain(view.job, verdict)), is_quiet(view));
+    Plan { status, idle, finished: true, ..Plan::default() }
 }
 
 fn lost(view: &View<'_>, what: &str, now: Timestamp) -> Plan {

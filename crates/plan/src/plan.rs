@@ -29,6 +29,9 @@ pub struct Plan {
     pub status: Option<FlashJobStatus>,
     /// Nothing more will happen by itself.
     pub finished: bool,
+    /// Nothing happens to the job until somebody changes it, one of its objects appears, or `look_again` comes: its ledger need
+    /// not be kept in memory.
+    pub idle: bool,
     /// The job has been kept long enough: delete it.
     pub expire: bool,
     /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.

@@ -52,6 +52,11 @@ impl<'a> Round<'a> {
             self.change.records.insert(index, Record { outcome, retry_at, ..record.clone() });
             return;
         }
+        // Before anything else is asked that may change: a held job has nothing to do with the world and can be parked.
+        let Some(spec) = self.active() else {
+            return self.waits(record, State::Pending, "the job is held", None);
+        };
+        self.idle = false;
         if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
             let why = record.message.clone().unwrap_or_default();
             let words = format!("tried again at {}: {why}", at.strftime("%H:%M:%S UTC"));
@@ -60,9 +65,6 @@ impl<'a> Round<'a> {
         let instance = match self.find(record) {
             Ok(instance) => instance,
             Err(missing) => return self.missing(index, record, missing),
-        };
-        let Some(spec) = self.active() else {
-            return self.waits(record, State::Pending, "the job is held", None);
         };
         if record.tries == 0 && !self.room {
             return self.waits(record, State::Pending, NO_ROOM, None);
@@ -88,13 +90,16 @@ impl<'a> Round<'a> {
         let (boards, job) = (self.view.boards, self.view.job.uid.as_str());
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
+        // Asked when its turn comes: there may be many newer jobs, and devices that wait for their turn.
+        if (mine || self.ahead > 0)
+            && let Some(newer) = self.superseded_by(&pinned.endpoint)
+        {
+            let message = format!("{newer} has flashed this device since");
+            let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));
+            let end = End { outcome, reason, message, digest: None };
+            return self.end(index, record, None, end);
+        }
         if boards.is_shared(job, &pinned.endpoint) {
-            if let Some(newer) = self.superseded_by(&pinned.endpoint) {
-                let message = format!("{newer} has flashed this device since");
-                let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));
-                let end = End { outcome, reason, message, digest: None };
-                return self.end(index, record, None, end);
-            }
             // A Service alone does not say that the board is ours: after a restart, another job may have got it first.
             let other = match mine {
                 true => boards.held_by_other(job, &pinned.endpoint),
@@ -363,18 +368,11 @@ impl<'a> Round<'a> {
         let limit = self.spec.map_or(300, |s| s.offline_seconds);
         let since = self.missing_since(record);
         let give_up_at = after(since, limit);
-        let held = self.active().is_none();
-        if self.now >= give_up_at && !held {
+        if self.now >= give_up_at {
             let message = format!("{words}, and none for {limit} s");
             return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));
         }
-        match held {
-            // Its clock stands still.
-            true => self.waits(record, State::Offline, words, None),
-            false => {
-                self.waits_until(record, (State::Offline, words), Some(since), give_up_at);
-            }
-        }
+        self.waits_until(record, (State::Offline, words), Some(since), give_up_at);
     }
 
     /// A device is missed from its turn on, and one that was there since from the moment it was lost: a board that restarts

@@ -30,6 +30,8 @@ use crate::waiting::{self, State};
 pub(crate) const SETTLING: &str = "settling what an earlier run began";
 /// What is said of a device that would begin, were it not for the failures of others.
 pub(crate) const NO_ROOM: &str = "as many devices failed or are tried again as may fail";
+/// A job whose next look comes sooner is not idle: to read its ledger again would cost more than to keep it.
+const SHORT_PAUSE_SECONDS: i64 = 60;
 /// The longest pause before a retry.
 const LONGEST_BACKOFF_SECONDS: i64 = 300;
 
@@ -66,6 +68,8 @@ pub struct Round<'a> {
     pub(crate) room: bool,
     /// The records that have objects, by target.
     pub(crate) at_hand: HashMap<&'a str, &'a Record>,
+    /// No device waits for anything but an edit or its batch.
+    pub(crate) idle: bool,
     /// The first place whose turn has not come.
     bound: usize,
     pub(crate) ledger: &'a Ledger,
@@ -147,6 +151,7 @@ impl<'a> Round<'a> {
             places: None,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
             room,
+            idle: true,
             bound: rollout::bound(spec, ledger),
             at_hand,
         }
@@ -162,6 +167,7 @@ impl<'a> Round<'a> {
         }
         self.summary.counts.total += 1;
         if record.open {
+            self.idle = false;
             return self.attempt(index, record, dropped);
         }
         if !current {
@@ -322,6 +328,11 @@ impl<'a> Round<'a> {
         let job_status = status::of_job(self.view, self.ledger, self.summary, self.halt);
         let ended = job_status.completion_time.as_ref().map(|time| time.0);
         plan.finished = settled && ended.is_some();
+        let soon = after(self.now, SHORT_PAUSE_SECONDS);
+        plan.idle = self.idle
+            && settled
+            && is_quiet(self.view)
+            && plan.look_again.is_none_or(|at| at > soon);
         if let (Some(ended), Some(ttl)) = (ended, self.spec.and_then(|spec| spec.ttl_seconds)) {
             let at = after(ended, ttl);
             plan.expire = plan.finished && self.now >= at;
@@ -340,6 +351,11 @@ impl<'a> Round<'a> {
         }
         plan
     }
+}
+
+/// Whether nothing of a job is there or under way that something may happen to.
+pub(crate) fn is_quiet(view: &View<'_>) -> bool {
+    view.settled && view.trouble.is_none() && view.children.is_empty()
 }
 
 /// The Pods that no open attempt is about and whose end has not been seen. That one has not started is no comfort: its node

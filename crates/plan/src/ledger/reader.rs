@@ -43,6 +43,14 @@ impl Reader {
         self.take(shard, data).map_err(|wrong| message(&format!("shard {shard}: {wrong}")))
     }
 
+    /// How many ConfigMaps there should be by what was read: those that the header speaks of, and while the last one is full,
+    /// one more, since new devices are written down before the header says so.
+    pub fn expects(&self) -> usize {
+        let said = self.header.as_ref().map_or(1, |header| header.devices.div_ceil(SHARD_SIZE));
+        let full = self.records.len() == self.shards * SHARD_SIZE;
+        said.max(self.shards + usize::from(full))
+    }
+
     /// There are no more ConfigMaps: the ledger, if that was all of it.
     pub fn finish(self) -> Result<Ledger, String> {
         let header = self.header.ok_or("shard 0 is missing")?;

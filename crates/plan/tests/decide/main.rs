@@ -7,6 +7,7 @@ mod attempts;
 mod boards;
 mod broken;
 mod edits;
+mod idle;
 mod listing;
 mod moments;
 mod original;

@@ -111,7 +111,19 @@ impl World {
         let view =
             view(&self.job, state, &self.instances, &self.children, &self.boards, self.settled);
         let view = View { addresses: &self.waits, settings: &self.settings, ..view };
-        decide(&view, self.now)
+        let plan = decide(&view, self.now);
+        if plan.idle {
+            // What may be parked has nothing to do with the world, and nothing to do in it.
+            let (boards, addresses) = (Boards::default(), Addresses::default());
+            let alone = View { instances: None, boards: &boards, addresses: &addresses, ..view };
+            assert_eq!(format!("{plan:?}"), format!("{:?}", decide(&alone, self.now)));
+            let Plan { ledger, creates, deletes, forget, claims, wants, waiting, .. } = &plan;
+            let written = creates.len() + deletes.len() + forget.len() + wants.len();
+            assert!(*ledger == LedgerPlan::Keep && written == 0 && waiting.is_none(), "{plan:#?}");
+            assert!(claims.iter().all(Vec::is_empty) && plan.mark.is_none(), "{plan:#?}");
+            assert!(!plan.list_pods && !plan.release && plan.status.is_some(), "{plan:#?}");
+        }
+        plan
     }
 
     /// One look, and everything it asks for is done.

@@ -1,0 +1,71 @@
+//! What parked jobs have flashed: the one thing about them that other jobs need to know, in 16 bytes a board.
+//!
+//! A board is known by a hash of its address. The hash has a key of its own in every process, so nobody can choose an
+//! address that is taken for another's.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+
+use jiff::Timestamp;
+
+/// The flashes of all parked jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parked {
+    key: RandomState,
+    /// By the time of the last one and the job: most questions are about what came later than all of them.
+    jobs: BTreeMap<(i64, String), Box<[Flash]>>,
+}
+
+/// A board's hash, and when it was flashed.
+type Flash = (u64, i64);
+
+impl Parked {
+    /// Keeps what a job has flashed; boards are in their normal form.
+    pub fn keep<'a>(&mut self, job: &str, boards: impl Iterator<Item = (&'a String, Timestamp)>) {
+        self.forget(job);
+        let flash = |(board, at): (&String, Timestamp)| (self.key.hash_one(board), nanoseconds(at));
+        let mut flashes: Vec<Flash> = boards.map(flash).collect();
+        flashes.sort_unstable();
+        if let Some(last) = flashes.iter().map(|(_, at)| *at).max() {
+            self.jobs.insert((last, job.to_owned()), flashes.into_boxed_slice());
+        }
+    }
+
+    /// The job is not parked any more, or gone.
+    pub fn forget(&mut self, job: &str) {
+        self.jobs.retain(|(_, other), _| other != job);
+    }
+
+    /// A job that has flashed this board since then, of those that `count`.
+    pub fn flashed_since(
+        &self,
+        board: &str,
+        since: Timestamp,
+        counts: impl Fn(&str) -> bool,
+    ) -> Option<&str> {
+        let since = nanoseconds(since);
+        let later = (Bound::Excluded((since, String::from(char::MAX))), Bound::Unbounded);
+        let mut later = self.jobs.range(later).peekable();
+        later.peek()?;
+        let board = self.key.hash_one(board);
+        let flashed = |flashes: &[Flash]| {
+            let first = flashes.partition_point(|(other, _)| *other < board);
+            let of_board = flashes.iter().skip(first).take_while(|(other, _)| *other == board);
+            of_board.into_iter().any(|(_, at)| *at > since)
+        };
+        let found = later.find(|((_, job), flashes)| flashed(flashes) && counts(job));
+        found.map(|((_, job), _)| job.as_str())
+    }
+
+    /// Whether nothing is kept.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+}
+
+fn nanoseconds(at: Timestamp) -> i64 {
+    // The year 2262 is the end of time here.
+    i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
+}
