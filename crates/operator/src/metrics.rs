@@ -40,6 +40,7 @@ struct Inner {
     watch_age: Family<Kind, Gauge>,
     watch_errors: Family<Kind, Counter>,
     foreign_objects: Family<Kind, Counter>,
+    parked_jobs: Gauge,
     writes: Family<Method, Counter>,
     writes_refused: Counter,
     is_leader: Gauge,
@@ -88,6 +89,7 @@ impl Metrics {
             watch_age: Family::default(),
             watch_errors: Family::default(),
             foreign_objects: Family::default(),
+            parked_jobs: Gauge::default(),
             writes: Family::default(),
             writes_refused: Counter::default(),
             is_leader: Gauge::default(),
@@ -138,6 +140,11 @@ impl Metrics {
             "foreign_objects",
             "Sights of objects with our labels that belong to no job",
             inner.foreign_objects.clone(),
+        );
+        r.register(
+            "parked_jobs",
+            "Jobs with nothing to do, whose ledgers are not kept in memory",
+            inner.parked_jobs.clone(),
         );
         r.register("writes", "Mutating calls sent to the API server", inner.writes.clone());
         r.register(
@@ -226,6 +233,11 @@ impl Metrics {
     /// An object with our labels was seen that belongs to no job.
     pub fn foreign_seen(&self, kind: &'static str) {
         self.0.foreign_objects.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// So many jobs are parked.
+    pub fn parked(&self, jobs: usize) {
+        self.0.parked_jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
     }
 
     /// A mutating call was sent.

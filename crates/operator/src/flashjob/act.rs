@@ -39,6 +39,7 @@ impl Engine {
             list_pods,
             status,
             finished,
+            idle,
             expire,
             claims,
             wants,
@@ -46,6 +47,10 @@ impl Engine {
             ended,
             look_again,
         } = plan;
+        if !forget.is_empty() {
+            // With the last of its objects a job may have become idle.
+            self.wake_at(uid, Instant::now());
+        }
         for (target, kind) in forget {
             self.index.forget(uid, &target, kind);
         }
@@ -77,19 +82,28 @@ impl Engine {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.finished = finished;
         }
-        if let Some(status) = status {
-            self.write_status(uid, status, finished);
+        let told = status.is_some_and(|status| self.write_status(uid, status, finished));
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.told = told;
+        }
+        // Far away, it is looked at on the way: no timer runs for years. And a little later, so that the deadline has passed
+        // on the wall clock too.
+        let next = look_again.map(|at| {
+            let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
+            Instant::now() + pause.min(LONGEST_SLEEP) + Duration::from_millis(5)
+        });
+        if idle && !expire && self.park(uid, next) {
+            return;
+        }
+        if !self.jobs.get(uid).is_some_and(|job| job.pace.busy) {
+            self.make_room(uid);
         }
         // What was held back is looked at again when the pause is over, whatever else woke us meanwhile.
         if let Some(until) = self.jobs.get(uid).and_then(|job| job.hold.until()) {
             self.wake_at(uid, until);
         }
-        if let Some(at) = look_again {
-            let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
-            // Far away, it is looked at on the way: no timer runs for years.
-            let pause = pause.min(LONGEST_SLEEP);
-            // A little later, so that the deadline has passed on the wall clock too.
-            self.wake_at(uid, Instant::now() + pause + Duration::from_millis(5));
+        if let Some(at) = next {
+            self.wake_at(uid, at);
         }
     }
 
@@ -147,8 +161,9 @@ impl Engine {
     pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Doubt>) {
         for doubt in doubts {
             let Some(job) = self.jobs.get(&doubt.job) else {
-                // Not seen yet, or gone for good. Only the complete list of jobs tells.
-                match self.synced.contains("flashjobs") {
+                // Not seen or not loaded yet, or gone for good. Only the complete list of jobs tells.
+                let gone = self.synced.contains("flashjobs") && self.owner(&doubt.job).is_none();
+                match gone {
                     true => self.orphan_left(&doubt),
                     false => self.recheck(doubt),
                 }
@@ -242,23 +257,29 @@ impl Engine {
         Api::namespaced(self.context.client.clone(), namespace)
     }
 
-    fn write_status(&mut self, uid: &str, status: flashjob_api::FlashJobStatus, finished: bool) {
-        let Some(job) = self.jobs.get_mut(uid) else { return };
+    /// Writes the status when it may be. Says whether it is there already.
+    fn write_status(
+        &mut self,
+        uid: &str,
+        status: flashjob_api::FlashJobStatus,
+        finished: bool,
+    ) -> bool {
+        let Some(job) = self.jobs.get_mut(uid) else { return false };
         let counts = status.counts.unwrap_or_default();
         self.context.metrics.devices_moved(&job.counts, &counts);
         self.context.metrics.waiting(uid, Some(&status));
         job.counts = counts;
         if job.pace.busy {
-            return;
+            return false;
         }
         // A large status is compared only when it may be written.
         let now = Instant::now();
         if let Some(at) = job.pace.next(finished).filter(|at| *at > now) {
             self.wake_at(uid, at);
-            return;
+            return false;
         }
         let Some(status) = status::difference(&job.seen.status, status, clock::now()) else {
-            return;
+            return true;
         };
         let before = job.seen.status.clone();
         let patch = status::patch(&job.seen.version, &status);
@@ -277,6 +298,7 @@ impl Engine {
             let result = result.map(|object| Box::new(observe::job(object, &settings)));
             Answer::StatusWritten { result, before }
         });
+        false
     }
 
     fn write_ledger(&mut self, uid: &str, plan: LedgerPlan, ended: &[AttemptEnd]) {
@@ -359,19 +381,23 @@ impl Engine {
         }
     }
 
-    /// Reads the job's ledger again: a write did not go as it should.
-    pub(super) fn reread_ledger(&mut self, uid: &str, why: &str) {
+    /// Reads the job's ledger again: a write did not go as it should. When it was one that makes or clears the ledger, there
+    /// may be anything.
+    pub(super) fn reread_ledger(&mut self, uid: &str, why: &str, anything: bool) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");
         job.ledger.reading = true;
         let until = job.write_failed(why);
-        let owner = Owner::of(&job.seen.job);
+        let (owner, large) = (Owner::of(&job.seen.job), self.parking.large());
         self.enqueue(uid, |turn| async move {
             // No retry without back-off, and no slot for it.
             tokio::time::sleep_until(until).await;
-            let read = ledger::read_all(&turn, Some(&owner.namespace), Some(&owner.uid)).await;
-            Answer::LedgerRead(read.map(|mut all| all.remove(&owner).unwrap_or_default()))
+            let read = match anything {
+                true => ledger::list(&turn, &owner).await,
+                false => ledger::read(&turn, &owner, large).await.map(|(ledger, _)| ledger),
+            };
+            Answer::LedgerRead { result: read.map(Box::new), anything }
         });
     }
 }

@@ -70,6 +70,7 @@ impl Engine {
                 if let Some(job) = self.jobs.get_mut(uid) {
                     job.pace.answered(Instant::now());
                 }
+                self.make_room(uid);
                 self.status_written(uid, result, &before);
             }
             Answer::Expired(result) => {
@@ -92,11 +93,9 @@ impl Engine {
                     job.write_succeeded();
                 }
             }
-            Answer::LedgerCleared(Ok(())) => {
-                self.replace_ledger(uid, Memory::read(uid, Vec::new()))
-            }
+            Answer::LedgerCleared(Ok(())) => self.replace_ledger(uid, Memory::absent()),
             Answer::LedgerCreated(Err(error)) | Answer::LedgerCleared(Err(error)) => {
-                self.reread_ledger(uid, &error);
+                self.reread_ledger(uid, &error, true);
             }
             Answer::LedgerFlushed { shard, took, result, ended } => {
                 self.context.metrics.ledger_flushed(took, result.is_ok());
@@ -112,11 +111,10 @@ impl Engine {
                         }
                         self.report(uid, ended);
                     }
-                    Err(error) => self.reread_ledger(uid, &error),
+                    Err(error) => self.reread_ledger(uid, &error, false),
                 }
             }
-            Answer::LedgerRead(Ok(shards)) => {
-                let fresh = Memory::read(uid, shards);
+            Answer::LedgerRead { result: Ok(fresh), .. } => {
                 let Some(job) = self.jobs.get_mut(uid) else { return };
                 let arrived = job.ledger.writes_arrived(&fresh);
                 let settled = job.settled && (arrived || job.ledger.sealed() == fresh.sealed());
@@ -125,9 +123,11 @@ impl Engine {
                 if arrived {
                     job.write_succeeded();
                 }
-                self.replace_ledger(uid, fresh);
+                self.replace_ledger(uid, *fresh);
             }
-            Answer::LedgerRead(Err(error)) => self.reread_ledger(uid, &words(&error)),
+            Answer::LedgerRead { result: Err(error), anything } => {
+                self.reread_ledger(uid, &words(&error), anything);
+            }
         }
     }
 
@@ -263,12 +263,12 @@ impl Engine {
 
     /// Sends events of a job.
     pub(super) fn publish(&mut self, uid: &str, events: Vec<Event>) {
-        let Some(job) = self.jobs.get(uid).filter(|_| !events.is_empty()) else { return };
+        let Some(job) = self.owner(uid).filter(|_| !events.is_empty()) else { return };
         let reference = core::ObjectReference {
             api_version: Some(format!("{}/v1alpha1", flashjob_api::GROUP)),
             kind: Some("FlashJob".into()),
-            name: Some(job.seen.job.name.clone()),
-            namespace: Some(job.seen.job.namespace.clone()),
+            name: Some(job.name),
+            namespace: Some(job.namespace),
             uid: Some(uid.to_owned()),
             ..core::ObjectReference::default()
         };

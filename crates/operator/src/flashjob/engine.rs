@@ -8,7 +8,7 @@ use flashjob_plan::boards::Boards;
 use flashjob_plan::children::{Foreign, Owner};
 use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
-use flashjob_plan::{Kind, boards_held};
+use flashjob_plan::{Kind, Plan, boards_held};
 use kube::Client;
 use kube::runtime::events::Recorder;
 use tokio::sync::{mpsc, watch};
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use super::fault;
 use super::index::{Doubt, Index};
 use super::job::JobState;
-use super::ledger::{self, Shard};
+use super::ledger::{Memory, Shard};
 use super::observe::{Child, SeenJob};
-use super::pool::{Pool, Turn};
+use super::parking::{Loaded, Parking};
+use super::pool::Pool;
 use super::turns::{Turns, Whose};
 use super::watch::{Sight, Watches};
 use super::write::Created;
-use crate::client::words;
 use crate::clock;
 use crate::crds::{INSTANCES, Missing};
 use crate::metrics::Metrics;
@@ -50,12 +50,14 @@ pub struct Context {
 
 /// Everything the engine takes in.
 pub enum Input {
-    /// The ledgers of all jobs. Comes before the first job.
-    Ledgers(HashMap<Owner, Vec<Shard>>),
     /// A watch has seen something.
     Sight(Sight),
     /// A write for this job was answered.
     Answer(String, Box<Answer>),
+    /// A parked job has to be loaded.
+    Load(String),
+    /// A parked job was read; `None`: there is no such job any more.
+    Loaded(String, kube::Result<Box<Option<Loaded>>>),
     /// It is known now which CRDs are there.
     CrdsKnown,
     /// An object has to be read live once more.
@@ -106,7 +108,11 @@ pub enum Answer {
         result: Result<Shard, String>,
         ended: Vec<flashjob_plan::AttemptEnd>,
     },
-    LedgerRead(kube::Result<Vec<Shard>>),
+    LedgerRead {
+        result: kube::Result<Box<Memory>>,
+        /// It was looked for by its labels.
+        anything: bool,
+    },
 }
 
 /// The state of the controller.
@@ -116,20 +122,20 @@ pub struct Engine {
     pub(super) watches: Watches,
     pub(super) pool: Pool,
     pub(super) jobs: HashMap<String, JobState>,
+    /// The jobs that are not in memory.
+    pub(super) parking: Parking,
     pub(super) index: Index,
     pub(super) instances: Instances,
     /// What the jobs have to do with which board.
     pub(super) boards: Boards,
     pub(super) addresses: Addresses,
-    /// The ledgers that were read, until their jobs are seen.
-    pub(super) ledgers: HashMap<Owner, Vec<Shard>>,
     /// The kinds whose first list is complete.
     pub(super) synced: HashSet<&'static str>,
     /// The Pods of each namespace whose jobs were never seen here.
     pub(super) strays: HashMap<String, HashSet<String>>,
     pub(super) listed_jobs: Option<HashSet<String>>,
     pub(super) listed_instances: Option<HashSet<(String, String)>>,
-    due: BTreeSet<(Instant, String)>,
+    pub(super) due: BTreeSet<(Instant, String)>,
     /// The jobs whose time has come and that were not looked at yet.
     looks: Turns<String>,
     /// What earlier processes left is taken into account in `boards`.
@@ -149,14 +155,8 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         inputs: inputs.clone(),
     };
     watches.start_instances();
+    watches.start_jobs();
     let pool = Pool::new(context.client.clone(), context.max_writes);
-    let turn = pool.turn(Whose::default(), false);
-    let (jobs, namespace) = (watches.clone(), context.namespace.clone());
-    tokio::spawn(async move {
-        let ledgers = read_ledgers(&turn, namespace.as_deref()).await;
-        let _ = jobs.inputs.send(Input::Ledgers(ledgers)).await;
-        jobs.start_jobs();
-    });
     let (missing, known) = (context.missing.clone(), inputs.clone());
     tokio::spawn(async move {
         missing.known().await;
@@ -168,6 +168,7 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         inputs,
         watches,
         jobs: HashMap::new(),
+        parking: Parking::default(),
         index: Index::default(),
         instances: Instances::default(),
         boards: Boards::default(),
@@ -175,7 +176,6 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
         due: BTreeSet::new(),
         looks: Turns::default(),
         claimed: false,
-        ledgers: HashMap::new(),
         synced: HashSet::new(),
         strays: HashMap::new(),
         listed_jobs: None,
@@ -213,28 +213,16 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
     Ok(())
 }
 
-/// The ledgers of all jobs, read once, after the lease was won.
-async fn read_ledgers(turn: &Turn, namespace: Option<&str>) -> HashMap<Owner, Vec<Shard>> {
-    let mut pause = Duration::from_millis(500);
-    loop {
-        match ledger::read_all(turn, namespace, None).await {
-            Ok(ledgers) => return ledgers,
-            Err(error) => tracing::warn!(error = words(&error), "the ledgers could not be read"),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(10));
-    }
-}
-
 impl Engine {
     fn take(&mut self, input: Input) {
         match input {
-            Input::Ledgers(ledgers) => self.ledgers = ledgers,
             Input::Sight(sight) => self.see(sight),
             Input::Answer(job, answer) => {
                 self.answered(&job, *answer);
-                self.wake(&job);
+                self.wake_at(&job, Instant::now());
             }
+            Input::Load(job) => self.load(&job),
+            Input::Loaded(job, loaded) => self.loaded(&job, loaded),
             Input::CrdsKnown => self.wake_unfinished(),
             Input::Recheck(doubt) => self.check(Some(doubt)),
             Input::Orphans(job) => self.mind_orphans(&job),
@@ -248,12 +236,16 @@ impl Engine {
 
     /// Whether enough is known to decide. Akri may come later; jobs then say that they wait for it. Its Instances may be
     /// many and are not waited for: a device that was listed can go on.
-    fn ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         let akri = self.knows_instances() || self.context.missing.lacks(INSTANCES);
-        akri && ["flashjobs", "pods", "services"].iter().all(|kind| self.synced.contains(kind))
+        let listed =
+            ["flashjobs", "pods", "services"].iter().all(|kind| self.synced.contains(kind));
+        akri && listed && self.parking.knows_all()
     }
 
+    /// Something happened to a job: it is looked at, and loaded before that if it is parked.
     pub(super) fn wake(&mut self, uid: &str) {
+        self.load(uid);
         self.wake_at(uid, Instant::now());
     }
 
@@ -293,14 +285,20 @@ impl Engine {
     }
 
     pub(super) fn whose(&self, uid: &str) -> Option<Whose> {
-        let namespace = self.jobs.get(uid)?.seen.job.namespace.clone();
+        let namespace = self.owner(uid)?.namespace;
         Some(Whose { namespace, job: uid.to_owned() })
+    }
+
+    /// Who a job is that is there, in memory or parked.
+    pub(super) fn owner(&self, uid: &str) -> Option<Owner> {
+        let job = self.jobs.get(uid).map(|job| Owner::of(&job.seen.job));
+        job.or_else(|| self.parking.owner(uid).cloned())
     }
 
     /// When a job has to be looked at next.
     fn next_look(&self) -> Option<Instant> {
         match self.looks.is_empty() {
-            _ if !self.ready() => None,
+            _ if !self.is_ready() => None,
             true => self.due.first().map(|(at, _)| *at),
             false => Some(Instant::now()),
         }
@@ -309,7 +307,7 @@ impl Engine {
     /// Looks at the jobs whose time has come, for a while. Whoever is left over then has its turn among its neighbours,
     /// so that large jobs of one namespace do not keep a small one of another waiting.
     fn look_at_due(&mut self) {
-        if !self.ready() {
+        if !self.is_ready() {
             return;
         }
         let began = Instant::now();
@@ -319,7 +317,9 @@ impl Engine {
                 break;
             }
             self.due.pop_first();
-            if self.jobs.get_mut(&uid).is_some_and(|job| job.queue_look(began)) {
+            if self.parking.is_due(&uid, began) {
+                self.load(&uid);
+            } else if self.jobs.get_mut(&uid).is_some_and(|job| job.queue_look(began)) {
                 due.push(uid);
             }
         }
@@ -358,11 +358,16 @@ impl Engine {
 
     /// observe → decide → act, for one job.
     fn look(&mut self, uid: &str) {
-        let began = Instant::now();
-        if let Some(job) = self.jobs.get_mut(uid) {
-            job.looked_at(began);
+        if let Some(plan) = self.decide(uid) {
+            self.act(uid, plan);
         }
-        let Some(job) = self.jobs.get(uid) else { return };
+    }
+
+    /// observe → decide.
+    pub(super) fn decide(&mut self, uid: &str) -> Option<Plan> {
+        let began = Instant::now();
+        self.jobs.get_mut(uid)?.looked_at(began);
+        let job = self.jobs.get(uid)?;
         let view = View {
             job: &job.seen.job,
             settings: &self.context.settings,
@@ -376,7 +381,7 @@ impl Engine {
         };
         let looked = fault::look(job.fault.as_ref(), &view, clock::now());
         let plan = self.looked(uid, looked);
-        self.act(uid, plan);
         self.context.metrics.reconciled(began.elapsed());
+        Some(plan)
     }
 }

@@ -20,8 +20,8 @@ pub enum Kinship {
 impl Engine {
     /// What an object is that says it belongs to this job.
     pub(super) fn kinship(&self, owner: &Owner) -> Kinship {
-        match self.jobs.get(&owner.uid) {
-            Some(job) if owner.is(&job.seen.job) => Kinship::Child,
+        match self.owner(&owner.uid) {
+            Some(job) if *owner == job => Kinship::Child,
             Some(_) => Kinship::None,
             None => Kinship::Orphan,
         }
@@ -29,9 +29,8 @@ impl Engine {
 
     /// An object names a job that is not its own.
     pub(super) fn refute(&mut self, kind: &'static str, owner: &Owner, name: &str) {
-        let job = self.jobs.get(&owner.uid).map(|job| owner.refuted(name, &job.seen.job));
-        if let Some(foreign) = job {
-            self.foreign(kind, &foreign);
+        if let Some(job) = self.owner(&owner.uid) {
+            self.foreign(kind, &owner.refuted(name, &job));
         }
     }
 
@@ -39,11 +38,12 @@ impl Engine {
     /// any number of them.
     pub(super) fn foreign(&mut self, kind: &'static str, foreign: &Foreign) {
         self.context.metrics.foreign_seen(kind);
-        let Some(job) = self.jobs.get_mut(&foreign.job).filter(|job| !job.foreign_told) else {
-            return;
+        let first = match self.jobs.get_mut(&foreign.job) {
+            Some(job) => !std::mem::replace(&mut job.foreign_told, true),
+            None => self.parking.tell_foreign(&foreign.job),
         };
-        job.foreign_told = true;
-        let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
+        let Some(job) = self.owner(&foreign.job).filter(|_| first) else { return };
+        let job = format!("{}/{}", job.namespace, job.name);
         let Foreign { path, why, .. } = foreign;
         tracing::warn!(%job, kind, object = %path, %why, "a foreign object has the labels of this job");
         let note = format!(

@@ -7,7 +7,7 @@ use flashjob_plan::concerns::Concerns;
 use tokio::time::Instant;
 
 use super::fault::Fault;
-use super::ledger::Memory;
+use super::ledger::{Memory, Room};
 use super::observe::SeenJob;
 use super::status::Pace;
 
@@ -46,6 +46,10 @@ pub struct JobState {
     pub foreign_told: bool,
     /// The Instances its ledger speaks of.
     pub concerns: Concerns,
+    /// Its status is what is to be said.
+    pub told: bool,
+    /// Its ledger was just loaded and may be parked at once.
+    pub room: Option<Room>,
     last_look: Option<Instant>,
     next_look: Look,
 }
@@ -106,9 +110,18 @@ impl JobState {
             fault: None,
             foreign_told: false,
             concerns: Concerns::default(),
+            told: false,
+            room: None,
             last_look: None,
             next_look: Look::Asleep,
         }
+    }
+
+    /// Whether nothing is under way for it, and its status says what is to be said.
+    pub fn is_at_rest(&self) -> bool {
+        let writing = self.marking || self.pace.busy || !self.ledger.flushing.is_empty();
+        let reading = self.listing_pods || self.ledger.reading;
+        self.told && !writing && !reading && self.hold.until().is_none() && self.fault.is_none()
     }
 
     /// A write to its ledger or metadata failed: not again for a while.

@@ -1,21 +1,25 @@
 //! A job's ledger in memory: the truth, moved on by acknowledged writes and by nothing else.
 //!
-//! It is read once after the lease was won, and again when a write did not go as it should; it is never watched. Writes
+//! It is read when its job is loaded, after the lease was won, and again when a write did not go as it should; it is never
+//! watched. Writes
 //! are grouped: one under way per ConfigMap, the next 250 ms after its answer at the earliest, each with everything that
 //! is to be said by then, each carrying the resourceVersion of the state it was decided on.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flashjob_plan::children::{self, Owner, Place};
 use flashjob_plan::facts::{Job, LedgerState};
-use flashjob_plan::ledger::{Change, Ledger};
+use flashjob_plan::ledger::{Change, Ledger, Reader};
 use flashjob_plan::names;
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::pool::Turn;
@@ -25,6 +29,13 @@ use super::write::{self, Created};
 
 /// How long a ConfigMap is left alone after a write.
 pub const GROUP: Duration = Duration::from_millis(250);
+
+/// So many ConfigMaps of one ledger are read at once.
+const READ_AT_ONCE: usize = 8;
+
+/// The right to have a ledger of more than one ConfigMap in memory that may be parked at once: there is one of it, so a
+/// hundred of them do not meet there.
+pub type Room = OwnedSemaphorePermit;
 
 /// One ConfigMap as read or acknowledged.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,13 +61,13 @@ pub struct Memory {
     pub flushing: BTreeMap<usize, Change>,
     /// When the last write of each shard was answered.
     pub flushed: HashMap<usize, Instant>,
-    leftovers: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Content {
     Absent,
-    Partial,
+    /// Names and uids of what is there.
+    Partial(Vec<(String, String)>),
     Broken(String),
     Sealed(Box<Ledger>),
 }
@@ -65,10 +76,11 @@ impl Memory {
     /// What was read: nothing, a part, or all of it.
     pub fn read(job_uid: &str, mut shards: Vec<Shard>) -> Memory {
         shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
-        let leftovers = shards.iter().map(|s| (s.name.clone(), s.uid.clone())).collect();
         let content = match shards.first() {
             None => Content::Absent,
-            Some(first) if !first.data.contains_key("header") => Content::Partial,
+            Some(first) if !first.data.contains_key("header") => {
+                Content::Partial(shards.iter().map(|s| (s.name.clone(), s.uid.clone())).collect())
+            }
             Some(_) => match Ledger::read(job_uid, shards.iter().map(|s| &s.data)) {
                 Ok(ledger) => Content::Sealed(Box::new(ledger)),
                 Err(error) => Content::Broken(error),
@@ -78,14 +90,22 @@ impl Memory {
         for shard in &mut shards {
             shard.data.clear();
         }
-        Memory {
-            content,
-            shards,
-            reading: false,
-            flushing: BTreeMap::new(),
-            flushed: HashMap::new(),
-            leftovers,
-        }
+        Memory::new(content, shards)
+    }
+
+    /// There is none.
+    pub fn absent() -> Memory {
+        Memory::new(Content::Absent, Vec::new())
+    }
+
+    /// Nothing is known of it, and nobody has to know.
+    pub fn unread() -> Memory {
+        Memory { reading: true, ..Memory::absent() }
+    }
+
+    fn new(content: Content, shards: Vec<Shard>) -> Memory {
+        let (flushing, flushed) = (BTreeMap::new(), HashMap::new());
+        Memory { content, shards, reading: false, flushing, flushed }
     }
 
     /// What `decide` may know of it.
@@ -93,7 +113,7 @@ impl Memory {
         match &self.content {
             _ if self.reading => LedgerState::Unknown,
             Content::Absent => LedgerState::Absent,
-            Content::Partial => LedgerState::Partial(&self.leftovers),
+            Content::Partial(shards) => LedgerState::Partial(shards),
             Content::Broken(error) => LedgerState::Broken(error),
             Content::Sealed(ledger) => LedgerState::Sealed(ledger),
         }
@@ -139,32 +159,78 @@ impl Memory {
     }
 }
 
-/// Reads the ledgers of every job, or of one.
-pub async fn read_all(
+/// Reads a job's ledger by the names of its ConfigMaps, so that it makes no difference what else has our labels. What a
+/// creation that was cut short has left is not found this way, but [`list`] finds it.
+pub async fn read(
     turn: &Turn,
-    namespace: Option<&str>,
-    job_uid: Option<&str>,
-) -> kube::Result<HashMap<Owner, Vec<Shard>>> {
-    let api: Api<slim::ConfigMap> = match namespace {
-        Some(namespace) => Api::namespaced(turn.client.clone(), namespace),
-        None => Api::all(turn.client.clone()),
+    job: &Owner,
+    large: Arc<Semaphore>,
+) -> kube::Result<(Memory, Option<Room>)> {
+    let api: Api<slim::ConfigMap> = Api::namespaced(turn.client.clone(), &job.namespace);
+    let get = async |index: usize| {
+        let name = names::ledger(&job.name, &job.uid, index);
+        let found = turn.call(api.get_opt(&name)).await?;
+        Ok::<_, kube::Error>(found.filter(|object| proven(object, job, index)))
     };
-    let selector = match job_uid {
-        Some(uid) => format!("{},{}={uid}", names::SHARD, names::JOB_UID),
-        None => names::SHARD.to_owned(),
+    let Some(first) = get(0).await? else { return Ok((Memory::absent(), None)) };
+    if !first.data.iter().any(|data| data.contains_key("header")) {
+        return Ok((Memory::read(&job.uid, vec![shard(&first.metadata, first.data)]), None));
+    }
+    let (mut reader, mut shards) = (Reader::new(&job.uid), Vec::new());
+    let mut broken = take(&mut reader, &mut shards, first).err();
+    let mut room = None;
+    // Those that the header speaks of; then, while the last one is full, one more.
+    while broken.is_none() && reader.expects() > shards.len() {
+        if room.is_none() {
+            // The semaphore is never closed.
+            room = large.clone().acquire_owned().await.ok();
+        }
+        let mut more =
+            stream::iter(shards.len()..reader.expects()).map(&get).buffered(READ_AT_ONCE);
+        let before = shards.len();
+        while let (None, Some(found)) = (&broken, more.next().await) {
+            let Some(found) = found? else { break };
+            broken = take(&mut reader, &mut shards, found).err();
+        }
+        if shards.len() == before {
+            break;
+        }
+    }
+    let content = match broken.map_or_else(|| reader.finish(), Err) {
+        Ok(ledger) => Content::Sealed(Box::new(ledger)),
+        Err(error) => Content::Broken(error),
     };
+    Ok((Memory::new(content, shards), room))
+}
+
+fn take(
+    reader: &mut Reader,
+    shards: &mut Vec<Shard>,
+    object: slim::ConfigMap,
+) -> Result<(), String> {
+    shards.push(shard(&object.metadata, None));
+    reader.add(&object.data.unwrap_or_default())
+}
+
+/// Whether an object is this ConfigMap of this job's ledger, and stays.
+fn proven(object: &slim::ConfigMap, job: &Owner, index: usize) -> bool {
+    let claim = children::claim(&object.metadata);
+    object.metadata.deletion_timestamp.is_none()
+        && claim.is_ok_and(|(owner, place)| owner == *job && place == Place::Shard(index))
+}
+
+/// Lists whatever there is of a job's ledger: a creation of it met something.
+pub async fn list(turn: &Turn, job: &Owner) -> kube::Result<Memory> {
+    let api: Api<slim::ConfigMap> = Api::namespaced(turn.client.clone(), &job.namespace);
+    let selector = format!("{},{}={}", names::SHARD, names::JOB_UID, job.uid);
     let ours = |object: slim::ConfigMap| match children::claim(&object.metadata).ok()? {
-        (owner, Place::Shard(_)) if object.metadata.deletion_timestamp.is_none() => {
-            Some((owner, shard(&object.metadata, object.data)))
+        (owner, Place::Shard(index)) if owner == *job && proven(&object, job, index) => {
+            Some(shard(&object.metadata, object.data))
         }
         _ => None,
     };
-    let mut ledgers: HashMap<Owner, Vec<Shard>> = HashMap::new();
     // A shard may be 200 KB: small pages keep the memory flat.
-    for (job, shard) in read::list(turn, &api, &selector, 50, ours).await? {
-        ledgers.entry(job).or_default().push(shard);
-    }
-    Ok(ledgers)
+    Ok(Memory::read(&job.uid, read::list(turn, &api, &selector, 50, ours).await?))
 }
 
 /// Makes the ConfigMaps of a new ledger, the one with the header last: it is sealed when that one is there.

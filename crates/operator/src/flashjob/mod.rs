@@ -21,6 +21,7 @@ mod job;
 mod ledger;
 mod observe;
 mod orphans;
+mod parking;
 mod pool;
 mod read;
 mod sights;

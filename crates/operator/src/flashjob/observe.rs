@@ -1,5 +1,6 @@
 //! From API objects to the few facts a decision depends on.
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use flashjob_api::instance;
@@ -47,6 +48,16 @@ pub struct Child<T> {
     pub attempt: u32,
     /// What is known of it.
     pub facts: T,
+}
+
+impl SeenJob {
+    /// Everything about it that a decision or a write depends on, in one number.
+    pub fn looks(&self, key: &RandomState) -> u64 {
+        let mut hash = key.build_hasher();
+        let Job { generation, deleting, finalizer, ledger, .. } = &*self.job;
+        (generation, deleting, finalizer, ledger, self.status.to_string()).hash(&mut hash);
+        hash.finish()
+    }
 }
 
 /// Reads a FlashJob. A spec that cannot be read makes an invalid job, not a dead watch.

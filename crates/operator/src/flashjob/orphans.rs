@@ -55,7 +55,7 @@ impl Engine {
 
     /// Holds the boards that Pods of this job are at, if the job itself is gone, and no longer.
     pub(super) fn mind_orphans(&mut self, uid: &str) {
-        if self.jobs.contains_key(uid) {
+        if self.owner(uid).is_some() {
             return;
         }
         let now = clock::now();

@@ -2,16 +2,12 @@
 
 use std::collections::HashSet;
 
-use flashjob_plan::boards::Seniority;
-use flashjob_plan::children::Owner;
 use flashjob_plan::concerns::{Concerns, Marks};
 use flashjob_plan::facts::Service;
 use flashjob_plan::instances::{Instance, Instances};
 
 use super::engine::Engine;
 use super::foreign::Kinship;
-use super::job::JobState;
-use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
 use super::watch::{Seen, Sight};
 use crate::clock;
@@ -109,8 +105,9 @@ impl Engine {
             Seen::Left(seen) => self.forget_job(&seen.job.uid),
             Seen::Synced => {
                 let listed = self.listed_jobs.take().unwrap_or_default();
+                let known = self.jobs.keys().chain(self.parking.uids());
                 let gone: Vec<String> =
-                    self.jobs.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                    known.filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for uid in gone {
                     self.forget_job(&uid);
                 }
@@ -123,21 +120,14 @@ impl Engine {
     pub(super) fn update_job(&mut self, seen: SeenJob) {
         let uid = seen.job.uid.clone();
         match self.jobs.get_mut(&uid) {
-            Some(known) if known.seen.version_number > seen.version_number => return,
-            Some(known) => known.seen = seen,
-            None => {
-                let shards = self.ledgers.remove(&Owner::of(&seen.job)).unwrap_or_default();
-                let ledger = Memory::read(&uid, shards);
-                let job = &seen.job;
-                let (namespace, name) = (job.namespace.clone(), job.name.clone());
-                self.boards.introduce(&uid, Seniority { created: job.created, namespace, name });
-                // What is open holds its board from the first moment, before the job itself is looked at.
-                self.boards.hold(&uid, ledger.open_endpoints());
-                self.jobs.insert(uid.clone(), JobState::new(seen, ledger));
-                self.learn_ledger(&uid);
+            Some(known) if known.seen.version_number > seen.version_number => {}
+            Some(known) => {
+                known.seen = seen;
+                self.wake(&uid);
             }
+            None if self.parking.owner(&uid).is_some() => self.see_parked(&uid, &seen),
+            None => self.meet_job(seen),
         }
-        self.wake(&uid);
     }
 
     /// Takes in which boards and Instances a job's ledger speaks of, and which boards it has flashed.
@@ -151,7 +141,8 @@ impl Engine {
     }
 
     fn forget_job(&mut self, uid: &str) {
-        let Some(job) = self.jobs.remove(uid) else { return };
+        let counts = self.jobs.remove(uid).map(|job| job.counts).or_else(|| self.unpark(uid));
+        let Some(counts) = counts else { return };
         // Boards it held are free now, unless a Pod of it is still at work.
         let turned = self.addresses.wait(uid, None, clock::now());
         self.wake_users_of(&turned);
@@ -160,7 +151,7 @@ impl Engine {
         if given_up {
             self.wake_unfinished();
         }
-        self.context.metrics.devices_moved(&job.counts, &Default::default());
+        self.context.metrics.devices_moved(&counts, &Default::default());
         self.context.metrics.waiting(uid, None);
     }
 
@@ -230,6 +221,7 @@ impl Engine {
             if kind == "flashjobs" {
                 self.watches.start_children();
             }
+            self.start_loads();
         }
         for uid in self.index.jobs() {
             self.mind_orphans(&uid);

@@ -26,6 +26,9 @@ use crate::metrics::Metrics;
 /// From a watch that cannot go on where it was to the next list.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Jobs that are listed at once.
+const JOBS_PER_PAGE: u32 = 8;
+
 /// What a watch says of one kind.
 #[derive(Debug)]
 pub enum Seen<T> {
@@ -64,12 +67,12 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts the watch of jobs. Their ledgers are known by now: a job without one would be begun anew.
+    /// Starts the watch of jobs. Each may be a megabyte large: small pages keep the memory flat.
     pub fn start_jobs(&self) {
         let settings = self.settings.clone();
         let jobs: Api<slim::FlashJob> = self.scoped();
         let read = move |object| Some(Box::new(observe::job(object, &settings)));
-        let all = watcher::Config::default();
+        let all = watcher::Config::default().page_size(JOBS_PER_PAGE);
         self.spawn("flashjobs", Some(FLASHJOBS), jobs, all, read, Sight::Job);
     }
 

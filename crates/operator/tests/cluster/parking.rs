@@ -1,10 +1,15 @@
-//! What jobs cost that have nothing to do: no look for what does not concern them.
+//! What jobs cost that have nothing to do: no look for what does not concern them, and no memory for their ledgers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use flashjob_api::{FlashJobStatus, Phase};
 use flashjob_sim::{Script, eventually};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::crds::{free_address, get};
@@ -21,6 +26,7 @@ impl Watched {
         let metrics = free_address().await?;
         let flag = format!("--metrics-bind-address={metrics}");
         let operator = site.operator_with(&[&flag], None).await?;
+        operator.says("serving metrics").await?;
         Ok(Watched { operator, metrics })
     }
 
@@ -28,6 +34,14 @@ impl Watched {
         let (_, text) = get(self.metrics, "/metrics").await?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.with_context(|| format!("{name} is not in\n{text}"))?.parse().context("no number")
+    }
+
+    /// Waits until so many jobs are parked.
+    async fn parked(&self, jobs: u64) -> Result<()> {
+        eventually(&format!("{jobs} jobs to be parked"), PATIENCE, async || {
+            Ok((self.metric("flashjob_parked_jobs").await? == jobs).then_some(()))
+        })
+        .await
     }
 
     /// How often it has looked at a job, once it looks at none any more.
@@ -74,4 +88,85 @@ async fn an_instance_wakes_only_the_jobs_that_have_to_do_with_it() -> Result<()>
     let looks = watched.looks().await? - before;
     assert!((1..20).contains(&looks), "{looks} looks");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finished_and_held_jobs_are_parked_and_taken_up_again_when_they_are_edited() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let [first, second] = site.two_boards().await?;
+    let watched = Watched::start(&site).await?;
+    site.flash("done", std::slice::from_ref(&first)).await?;
+    site.flash_with("held", json!({ "uuid": [second.uid()], "suspend": true })).await?;
+    site.phase("done", Phase::Completed).await?;
+    site.phase("held", Phase::Suspended).await?;
+    watched.parked(2).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11"]);
+
+    site.edit("held", json!({ "suspend": false })).await?;
+    site.phase("held", Phase::Completed).await?;
+    site.edit("done", json!({ "firmware": "registry.example/esp32:0.3.0", "version": "0.3.0" }))
+        .await?;
+    let again =
+        |s: &FlashJobStatus| s.phase == Some(Phase::Completed) && s.observed_generation == Some(2);
+    site.status("done", "the new firmware to be flashed", again).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.11", "192.0.2.12"]);
+    watched.parked(2).await?;
+
+    site.jobs().delete("held", &Default::default()).await?;
+    site.job_is_gone("held").await?;
+    watched.parked(1).await
+}
+
+/// What a parked job has flashed is known to others, and also to an operator that was started since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parked_job_still_supersedes_an_older_one() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let boards = site.two_boards().await?;
+    let watched = Watched::start(&site).await?;
+    for (name, board) in ["old-1", "old-2"].into_iter().zip(&boards) {
+        site.flash_with(name, json!({ "uuid": [board.uid()], "suspend": true })).await?;
+        site.phase(name, Phase::Suspended).await?;
+    }
+    // Of jobs of one second the first by name counts as older.
+    site.flash("recent", &boards).await?;
+    site.phase("recent", Phase::Completed).await?;
+    watched.parked(3).await?;
+    let superseded = |s: &FlashJobStatus| s.failures.iter().any(|f| f.reason == "Superseded");
+    site.edit("old-1", json!({ "suspend": false })).await?;
+    site.status("old-1", "it to be superseded", superseded).await?;
+
+    drop(watched);
+    let watched = Watched::start(&site).await?;
+    watched.parked(3).await?;
+    site.edit("old-2", json!({ "suspend": false })).await?;
+    site.status("old-2", "it to be superseded", superseded).await?;
+    assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"]);
+    Ok(())
+}
+
+/// The create of an operator that lost its lease arrives when the job is long done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_pod_of_a_parked_job_is_taken_away() -> Result<()> {
+    let site = Site::new(|_| Script::default()).await?;
+    let boards = site.boards(1).await?;
+    let watched = Watched::start(&site).await?;
+    site.kubelet.hold();
+    site.flash("flashjob", &boards).await?;
+    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pod = eventually("its Pod", PATIENCE, async || {
+        Ok(pods.list(&ListParams::default()).await?.items.pop())
+    });
+    let pod = pod.await?;
+    site.kubelet.release();
+    site.phase("flashjob", Phase::Completed).await?;
+    watched.parked(1).await?;
+
+    let (labels, owner_references) = (pod.metadata.labels.clone(), pod.metadata.owner_references);
+    let name = pod.metadata.name.clone();
+    let metadata = ObjectMeta { name, labels, owner_references, ..ObjectMeta::default() };
+    let late = Pod { metadata, spec: pod.spec, status: None };
+    pods.create(&PostParams::default(), &late).await?;
+    site.cleaned_up().await?;
+    assert_eq!(site.flashed().len(), 1);
+    watched.parked(1).await
 }

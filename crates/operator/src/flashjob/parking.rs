@@ -1,0 +1,305 @@
+//! Jobs that are not kept in memory.
+//!
+//! Finished jobs are kept on the cluster as a record, and held ones wait for a person, for months and with ten thousand
+//! devices each. A job whose plan is idle is parked: what other jobs need to know of it is in `Boards`, 16 bytes a board, and
+//! beyond that only its name and what it looked like are kept. It is loaded again, job and ledger, past every cache, when it
+//! looks different, when an object of it appears, and when its next look is due.
+//!
+//! Every job that the first list shows begins as a parked one, so a start with a hundred finished jobs takes no more memory
+//! than one with a few. Until all of them were loaded once, nothing is started: any of them may hold a board.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flashjob_api::Counts;
+use flashjob_plan::Plan;
+use flashjob_plan::boards::Seniority;
+use flashjob_plan::children::Owner;
+use flashjob_plan::facts::Settings;
+use kube::Api;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::engine::{Engine, Input};
+use super::job::JobState;
+use super::ledger::{self, Memory, Room};
+use super::observe::{self, SeenJob};
+use super::pool::Turn;
+use super::slim;
+use super::turns::{Turns, Whose};
+use crate::client::words;
+
+/// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`Room`].)
+const MOST_LOADING: usize = 16;
+/// The longest pause before a job that could not be loaded is loaded again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The parked jobs, and which of them are to be loaded.
+pub struct Parking {
+    jobs: HashMap<String, Parked>,
+    /// Those that are to be loaded: namespaces take turns.
+    queue: Turns<String>,
+    loading: usize,
+    /// Those of the first list that were not loaded yet.
+    first: HashSet<String>,
+    large: Arc<Semaphore>,
+    key: RandomState,
+}
+
+impl Default for Parking {
+    fn default() -> Parking {
+        Parking {
+            jobs: HashMap::new(),
+            queue: Turns::default(),
+            loading: 0,
+            first: HashSet::new(),
+            large: Arc::new(Semaphore::new(1)),
+            key: RandomState::new(),
+        }
+    }
+}
+
+/// What is kept of a parked job.
+struct Parked {
+    owner: Owner,
+    counts: Counts,
+    foreign_told: bool,
+    /// Its newest resourceVersion, as a number.
+    version: u64,
+    /// What it looked like then; `None` if it was not looked at yet.
+    looks: Option<u64>,
+    wake: Option<Instant>,
+    /// It is being loaded, or will be.
+    queued: bool,
+    failures: u32,
+}
+
+/// A job with its ledger, just read.
+pub struct Loaded {
+    seen: SeenJob,
+    ledger: Memory,
+    room: Option<Room>,
+}
+
+impl Parking {
+    /// The parked job of this uid.
+    pub fn owner(&self, uid: &str) -> Option<&Owner> {
+        self.jobs.get(uid).map(|parked| &parked.owner)
+    }
+
+    /// All of them.
+    pub fn uids(&self) -> impl Iterator<Item = &String> {
+        self.jobs.keys()
+    }
+
+    /// Whether every job of the first list was loaded once.
+    pub fn knows_all(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Makes room for the ledgers that are read.
+    pub fn large(&self) -> Arc<Semaphore> {
+        self.large.clone()
+    }
+
+    /// A foreign object names this job. Says whether that is to be told.
+    pub fn tell_foreign(&mut self, uid: &str) -> bool {
+        let parked = self.jobs.get_mut(uid).filter(|parked| !parked.foreign_told);
+        parked.map(|parked| parked.foreign_told = true).is_some()
+    }
+
+    /// Whether a parked job's next look is due.
+    pub fn is_due(&self, uid: &str, now: Instant) -> bool {
+        self.jobs.get(uid).and_then(|parked| parked.wake).is_some_and(|wake| wake <= now)
+    }
+}
+
+impl Engine {
+    /// A job is seen for the first time. One that appears after the first list and has no annotation was not begun: its
+    /// ledger, should somebody have put one there, is met when it is made.
+    pub(super) fn meet_job(&mut self, seen: SeenJob) {
+        let (job, uid) = (&seen.job, seen.job.uid.clone());
+        let (namespace, name) = (job.namespace.clone(), job.name.clone());
+        self.boards.introduce(&uid, Seniority { created: job.created, namespace, name });
+        let listed = self.synced.contains("flashjobs");
+        if listed && job.ledger.is_none() {
+            self.jobs.insert(uid.clone(), JobState::new(seen, Memory::absent()));
+            return self.wake(&uid);
+        }
+        if !listed {
+            self.parking.first.insert(uid.clone());
+        }
+        let parked = Parked {
+            owner: Owner::of(job),
+            counts: Counts::default(),
+            foreign_told: false,
+            version: seen.version_number,
+            looks: None,
+            wake: None,
+            queued: false,
+            failures: 0,
+        };
+        self.park_as(&uid, parked);
+        self.load(&uid);
+    }
+
+    /// A watch shows a parked job. What it shows is not kept: there may be hundreds that somebody has changed at once.
+    pub(super) fn see_parked(&mut self, uid: &str, seen: &SeenJob) {
+        let looks = Some(seen.looks(&self.parking.key));
+        let Some(parked) = self.parking.jobs.get_mut(uid) else { return };
+        let newer = seen.version_number > parked.version;
+        parked.version = parked.version.max(seen.version_number);
+        if newer && parked.looks != looks {
+            self.load(uid);
+        }
+    }
+
+    /// Takes an idle job out of memory, unless something is still under way for it. Says whether it is parked now.
+    pub(super) fn park(&mut self, uid: &str, wake: Option<Instant>) -> bool {
+        let Some(job) = self.jobs.remove(uid) else { return false };
+        if !job.is_at_rest() {
+            self.jobs.insert(uid.to_owned(), job);
+            return false;
+        }
+        self.boards.park(uid);
+        let parked = Parked {
+            owner: Owner::of(&job.seen.job),
+            counts: job.counts,
+            foreign_told: job.foreign_told,
+            version: job.seen.version_number,
+            looks: Some(job.seen.looks(&self.parking.key)),
+            wake,
+            queued: false,
+            failures: 0,
+        };
+        self.park_as(uid, parked);
+        self.due.extend(wake.map(|at| (at, uid.to_owned())));
+        true
+    }
+
+    fn park_as(&mut self, uid: &str, parked: Parked) {
+        self.parking.jobs.insert(uid.to_owned(), parked);
+        self.context.metrics.parked(self.parking.jobs.len());
+    }
+
+    /// Forgets a parked job: it is loaded, or gone.
+    pub(super) fn unpark(&mut self, uid: &str) -> Option<Counts> {
+        let parked = self.parking.jobs.remove(uid)?;
+        self.parking.first.remove(uid);
+        self.context.metrics.parked(self.parking.jobs.len());
+        Some(parked.counts)
+    }
+
+    /// A parked job has to be looked at.
+    pub(super) fn load(&mut self, uid: &str) {
+        let Some(parked) = self.parking.jobs.get_mut(uid).filter(|parked| !parked.queued) else {
+            return;
+        };
+        parked.queued = true;
+        parked.wake = None;
+        let whose = Whose { namespace: parked.owner.namespace.clone(), job: uid.to_owned() };
+        self.parking.queue.add(&whose, uid.to_owned());
+        self.start_loads();
+    }
+
+    /// Loads those whose turn it is. Their objects are known by now: whether a job is idle can be told at once.
+    pub(super) fn start_loads(&mut self) {
+        if !["pods", "services"].iter().all(|kind| self.synced.contains(kind)) {
+            return;
+        }
+        while self.parking.loading < MOST_LOADING {
+            let Some(uid) = self.parking.queue.next() else { return };
+            let Some(owner) = self.parking.owner(&uid).cloned() else { continue };
+            let whose = Whose { namespace: owner.namespace.clone(), job: uid.clone() };
+            let turn = self.pool.turn(whose, false);
+            let (inputs, settings) = (self.inputs.clone(), self.context.settings.clone());
+            let large = self.parking.large();
+            self.parking.loading += 1;
+            tokio::spawn(async move {
+                let loaded = load(&turn, &owner, &settings, large).await.map(Box::new);
+                // A closed channel means that the process is stopping.
+                let _ = inputs.send(Input::Loaded(uid, loaded)).await;
+            });
+        }
+    }
+
+    /// A parked job was read.
+    pub(super) fn loaded(&mut self, uid: &str, loaded: kube::Result<Box<Option<Loaded>>>) {
+        self.parking.loading -= 1;
+        if let Some(parked) = self.parking.jobs.get_mut(uid) {
+            parked.queued = false;
+            match loaded.map(|loaded| *loaded) {
+                Ok(Some(loaded)) if loaded.seen.version_number < parked.version => self.load(uid),
+                Ok(Some(loaded)) => self.take_in(uid, loaded),
+                // Gone: the watch will say so, and nobody waits for that.
+                Ok(None) => _ = self.parking.first.remove(uid),
+                Err(error) => {
+                    let pause = Duration::from_millis(500 << parked.failures.min(6));
+                    parked.failures += 1;
+                    let job = format!("{}/{}", parked.owner.namespace, parked.owner.name);
+                    tracing::warn!(%job, error = words(&error), "a job's ledger could not be read and is tried again");
+                    let (inputs, uid) = (self.inputs.clone(), uid.to_owned());
+                    tokio::spawn(async move {
+                        tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+                        let _ = inputs.send(Input::Load(uid)).await;
+                    });
+                }
+            }
+        }
+        self.start_loads();
+    }
+
+    fn take_in(&mut self, uid: &str, loaded: Loaded) {
+        let Loaded { seen, ledger, room } = loaded;
+        let foreign_told = self.parking.jobs.get(uid).is_some_and(|parked| parked.foreign_told);
+        let counts = self.unpark(uid).unwrap_or_default();
+        // What is open holds its board from the first moment, before the job itself is looked at.
+        self.boards.hold(uid, ledger.open_endpoints());
+        if ledger.sealed().is_some() {
+            self.boards.unpark(uid);
+        }
+        let mut job = JobState::new(seen, ledger);
+        (job.counts, job.foreign_told, job.room) = (counts, foreign_told, room);
+        self.jobs.insert(uid.to_owned(), job);
+        self.learn_ledger(uid);
+        if self.is_ready() {
+            return self.wake(uid);
+        }
+        // Others are not known yet, so only what has nothing to do with them is decided: whether it can be parked at once.
+        match self.decide(uid) {
+            Some(plan @ Plan { idle: true, expire: false, .. }) => self.act(uid, plan),
+            _ => self.make_room(uid),
+        }
+        self.wake_at(uid, Instant::now());
+    }
+
+    /// A job stays in memory: the next large ledger may be read.
+    pub(super) fn make_room(&mut self, uid: &str) {
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.room = None;
+        }
+    }
+}
+
+/// Reads a job and its ledger; `None` if there is no such job any more.
+async fn load(
+    turn: &Turn,
+    owner: &Owner,
+    settings: &Settings,
+    large: Arc<Semaphore>,
+) -> kube::Result<Option<Loaded>> {
+    let jobs: Api<slim::FlashJob> = Api::namespaced(turn.client.clone(), &owner.namespace);
+    let Some(object) = turn.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
+    let seen = observe::job(object, settings);
+    if !owner.is(&seen.job) {
+        return Ok(None);
+    }
+    if seen.job.deleting {
+        // A job on its way out does not ask its ledger.
+        return Ok(Some(Loaded { seen, ledger: Memory::unread(), room: None }));
+    }
+    let (ledger, room) = ledger::read(turn, owner, large).await?;
+    Ok(Some(Loaded { seen, ledger, room }))
+}
