@@ -37,6 +37,9 @@ pub fn figures(report: &Report) -> Vec<Figure> {
     if let Some(cold) = report.cold_start.as_ref().filter(|cold| cold.devices == 10_000) {
         figures.add("10,000 devices: cold start, s", cold.first_write_seconds, 1.5);
     }
+    if let Some(finished) = report.finished.as_ref().filter(|finished| finished.jobs == 100) {
+        figures.add("100 finished jobs: peak memory, MiB", finished.usage.peak_mi_b, 64.0);
+    }
     figures.0
 }
 

@@ -20,6 +20,7 @@
 mod bed;
 mod cold;
 mod figures;
+mod finished;
 mod flash;
 mod floor;
 mod operator;
@@ -59,6 +60,10 @@ async fn measure(options: Options, report: &mut Report) -> Result<()> {
     if let Some(size) = options.cold {
         println!("cold start: {size} devices ...");
         report.cold_start = Some(cold::measure(size).await?);
+    }
+    if let Some(jobs) = options.finished {
+        println!("finished jobs: {jobs} of them ...");
+        report.finished = Some(finished::measure(jobs).await?);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is measured: by hand, because three flags need no parser.
+//! What is measured: by hand, because a few flags need no parser.
 
 use anyhow::{Context, Result, bail};
 
@@ -11,26 +11,31 @@ pub struct Options {
     pub flashes: Vec<usize>,
     /// A cold start with so many devices.
     pub cold: Option<usize>,
+    /// A start among so many finished jobs.
+    pub finished: Option<usize>,
 }
 
 impl Options {
     /// Reads the arguments; what is not given is as the figures ask for it.
     pub fn parse(args: impl Iterator<Item = String>) -> Result<Options> {
-        let mut options =
-            Options { sizes: vec![100, 1000], flashes: vec![1, 100], cold: Some(10_000) };
+        let (sizes, flashes) = (vec![100, 1000], vec![1, 100]);
+        let mut options = Options { sizes, flashes, cold: Some(10_000), finished: Some(100) };
         let mut args = args;
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 // What cargo says to every benchmark.
                 "--bench" => {}
                 "--quick" => {
-                    options = Options { sizes: vec![50], flashes: Vec::new(), cold: None };
+                    let (sizes, flashes) = (vec![50], Vec::new());
+                    options = Options { sizes, flashes, cold: None, finished: None };
                 }
                 "--sizes" => options.sizes = numbers(args.next())?,
                 "--flashes" => options.flashes = numbers(args.next())?,
                 "--cold" => options.cold = numbers(args.next())?.first().copied(),
+                "--finished" => options.finished = numbers(args.next())?.first().copied(),
                 other => bail!(
-                    "{other}? There is --sizes 100,1000, --flashes 1,100, --cold 10000 and --quick"
+                    "{other}? There is --sizes 100,1000, --flashes 1,100, --cold 10000, --finished 100 (each may be \
+                     none) and --quick"
                 ),
             }
         }

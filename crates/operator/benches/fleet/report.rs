@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::cold::ColdStart;
 use crate::figures::{Figure, figures};
+use crate::finished::Finished;
 use crate::flash::Flash;
 use crate::rollout::Rollout;
 
@@ -18,6 +19,7 @@ pub struct Report {
     pub rollouts: Vec<Rollout>,
     pub flashes: Vec<Flash>,
     pub cold_start: Option<ColdStart>,
+    pub finished: Option<Finished>,
 }
 
 /// What can be worked out is in the JSON too, so that nobody works it out differently.
@@ -50,6 +52,7 @@ impl Display for Report {
         self.writes(f)?;
         self.flashes(f)?;
         self.cold_start(f)?;
+        self.finished(f)?;
         self.figures(f)
     }
 }
@@ -145,6 +148,21 @@ impl Report {
             cold.usage.peak_mi_b,
             cold.usage.cpu_seconds,
             cold.first_write,
+        )
+    }
+
+    fn finished(&self, f: &mut Formatter<'_>) -> Result {
+        let Some(finished) = &self.finished else { return Ok(()) };
+        writeln!(f, "A new process, and finished jobs of {} devices each", finished.devices_each)?;
+        writeln!(f, "  jobs  all told after s  MiB then  peak MiB  CPU s")?;
+        writeln!(
+            f,
+            "  {:>4}  {:>16.1}  {:>8.1}  {:>8.1}  {:>5.1}\n",
+            finished.jobs,
+            finished.seconds,
+            finished.usage.mi_b,
+            finished.usage.peak_mi_b,
+            finished.usage.cpu_seconds,
         )
     }
 
