@@ -3,6 +3,7 @@
 //! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
 //! that wants it now goes first; and an older job does not undo what a newer one has flashed since.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
@@ -93,9 +94,9 @@ impl Boards {
     /// Takes in what one record of a job's ledger says of its board.
     pub fn learn(&mut self, job: &str, record: &Record) {
         let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
-        match (record.outcome, record.ended) {
-            (Some(Outcome::Succeeded), Some(at)) => self.flashed(job, &pinned.endpoint, at),
-            _ => self.know(job, &pinned.endpoint),
+        match flash(record) {
+            Some((board, at)) => self.flashed(job, board, at),
+            None => self.know(job, &pinned.endpoint),
         }
     }
 
@@ -156,14 +157,15 @@ impl Boards {
         freed
     }
 
-    /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know.
-    /// It must hold and want nothing.
-    pub fn park(&mut self, job: &str) {
+    /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know. It
+    /// must hold and want nothing. What its records say need not have been [learned](Boards::learn).
+    pub fn park(&mut self, job: &str, records: &[Record]) {
         let Some(party) = self.jobs.get_mut(job) else { return };
         let knows = std::mem::take(&mut party.knows);
         let flashed = |board| self.boards.get(board).and_then(|b| b.flashed.get(job)).copied();
-        let flashed = knows.iter().filter_map(|board| Some((board, flashed(board)?)));
-        self.parked.keep(job, flashed);
+        let known = knows.iter().filter_map(|board| Some((Cow::from(board), flashed(board)?)));
+        let written = records.iter().filter_map(|r| flash(r).map(|(at, t)| (normal(at), t)));
+        self.parked.keep(job, known.chain(written));
         self.unknow(job, &knows);
     }
 
@@ -257,6 +259,13 @@ impl Boards {
     }
 }
 
+/// The board that a device of a job is at and when it was flashed, if it was.
+fn flash(record: &Record) -> Option<(&str, Timestamp)> {
+    let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
+    let ended = record.ended.filter(|_| record.outcome == Some(Outcome::Succeeded))?;
+    Some((&pinned.endpoint, ended))
+}
+
 fn all_normal(endpoints: Vec<String>) -> Vec<String> {
     endpoints.into_iter().map(|endpoint| normal(&endpoint).into_owned()).collect()
 }
@@ -264,6 +273,7 @@ fn all_normal(endpoints: Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Pinned;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -348,7 +358,7 @@ mod tests {
         let mut boards = two();
         boards.know("new", "another");
         boards.flashed("new", "http://board/", at(10));
-        boards.park("new");
+        boards.park("new", &[]);
         assert!(!boards.is_shared("old", "board"), "it is in nobody's way");
         let newer =
             |boards: &Boards, board, since| boards.flashed_by_newer("old", board, at(since), true);
@@ -361,15 +371,33 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_parked_straight_from_its_ledger() {
+        let mut boards = two();
+        let record = |endpoint: &str, outcome, dropped| {
+            let (namespace, name) = ("ns".to_owned(), endpoint.to_owned());
+            let pinned = Some(Pinned { namespace, name, endpoint: endpoint.to_owned() });
+            let new = Record::new("new", endpoint, "revision", at(0));
+            Record { pinned, outcome, dropped, ended: Some(at(10)), ..new }
+        };
+        let (done, failed) = (Some(Outcome::Succeeded), Some(Outcome::Failed));
+        let records =
+            [record("a:80", done, false), record("b", failed, false), record("c", done, true)];
+        boards.flashed("new", "a", at(7));
+        boards.park("new", &records);
+        let newer = |board| boards.flashed_by_newer("old", board, at(8), true);
+        assert_eq!(["a", "b", "c"].map(|board| newer(board).is_some()), [true, false, false]);
+    }
+
+    #[test]
     fn an_older_job_that_is_parked_supersedes_nothing_and_one_elsewhere_only_where_it_may() {
         let mut boards = two();
         boards.flashed("old", "board", at(20));
-        boards.park("old");
+        boards.park("old", &[]);
         assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None);
         let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
         boards.introduce("x", elsewhere);
         boards.flashed("x", "board", at(10));
-        boards.park("x");
+        boards.park("x", &[]);
         let newer = |own| boards.flashed_by_newer("new", "board", at(5), own);
         assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
     }
@@ -382,7 +410,7 @@ mod tests {
         assert!(boards.forget("new"));
         assert!(!boards.is_shared("old", "board"));
         boards.flashed("old", "board", at(10));
-        boards.park("old");
+        boards.park("old", &[]);
         assert!(!boards.parked.is_empty() && boards.boards.is_empty());
         boards.forget("old");
         assert!(boards.parked.is_empty());

@@ -46,14 +46,21 @@ pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
 /// Boards that a job holds, read off its ledger and its objects: what a new process claims for every job before it looks at
 /// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
 pub fn boards_held(
-    ledger: &Ledger,
+    ledger: Option<&Ledger>,
     children: &HashMap<String, Children>,
     now: Timestamp,
 ) -> Vec<String> {
-    let held = ledger.records.iter().filter(|record| {
+    let records = ledger.into_iter().flat_map(|ledger| &ledger.records).filter(|record| {
         record.open || children.get(&record.target).is_some_and(|c| in_use(c, now))
     });
-    held.filter_map(|record| record.pinned.as_ref()).map(|p| p.endpoint.clone()).collect()
+    let pinned = records.filter_map(|record| record.pinned.as_ref()).map(|p| p.endpoint.clone());
+    // Also of an earlier firmware, of a device that has left the job, or where the ledger cannot be read.
+    let pods = children.values().flat_map(|c| c.pods.values()).filter(|slot| pod_in_use(slot, now));
+    let at_work = pods.filter_map(|slot| slot.seen.as_ref()).map(|pod| pod.endpoint.clone());
+    let mut held: Vec<String> = pinned.chain(at_work).collect();
+    held.sort();
+    held.dedup();
+    held
 }
 
 /// A slot of maxParallel is held from sending the Pod until the end of its container is seen.

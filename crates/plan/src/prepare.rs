@@ -54,7 +54,15 @@ impl<'a> Round<'a> {
         }
         // Before anything else is asked that may change: a held job has nothing to do with the world and can be parked.
         let Some(spec) = self.active() else {
-            return self.waits(record, State::Pending, "the job is held", None);
+            let failed =
+                record.message.as_ref().filter(|_| record.tries > 0 && self.halt.is_none());
+            return match failed {
+                Some(why) => {
+                    let words = format!("tried again when the job goes on: {why}");
+                    self.waits(record, State::BackOff, &words, None)
+                }
+                None => self.waits(record, State::Pending, "the job is held", None),
+            };
         };
         self.idle = false;
         if let Some(at) = record.retry_at.filter(|at| *at > self.now) {

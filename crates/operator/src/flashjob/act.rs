@@ -95,9 +95,6 @@ impl Engine {
         if idle && !expire && self.park(uid, next) {
             return;
         }
-        if !self.jobs.get(uid).is_some_and(|job| job.pace.busy) {
-            self.make_room(uid);
-        }
         // What was held back is looked at again when the pause is over, whatever else woke us meanwhile.
         if let Some(until) = self.jobs.get(uid).and_then(|job| job.hold.until()) {
             self.wake_at(uid, until);

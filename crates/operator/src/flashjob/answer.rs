@@ -69,8 +69,9 @@ impl Engine {
             Answer::StatusWritten { result, before } => {
                 if let Some(job) = self.jobs.get_mut(uid) {
                     job.pace.answered(Instant::now());
+                    // Whatever came of it: the next large ledger may be read.
+                    job.room = None;
                 }
-                self.make_room(uid);
                 self.status_written(uid, result, &before);
             }
             Answer::Expired(result) => {

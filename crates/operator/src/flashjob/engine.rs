@@ -219,6 +219,7 @@ impl Engine {
             Input::Sight(sight) => self.see(sight),
             Input::Answer(job, answer) => {
                 self.answered(&job, *answer);
+                self.look_idle(&job);
                 self.wake_at(&job, Instant::now());
             }
             Input::Load(job) => self.load(&job),
@@ -250,9 +251,29 @@ impl Engine {
     }
 
     pub(super) fn wake_at(&mut self, uid: &str, at: Instant) {
-        if let Some(job) = self.jobs.get_mut(uid) {
-            self.due.extend(job.look_at(at).map(|at| (at, uid.to_owned())));
+        let Some(job) = self.jobs.get_mut(uid) else { return };
+        // One time for each job: those that are not waited for any more would stay for hours.
+        let before = job.next_look();
+        job.look_at(at);
+        let next = job.next_look();
+        if before != next {
+            self.expect(uid, before, next);
         }
+    }
+
+    /// A job is expected to be looked at at another time than before.
+    fn expect(&mut self, uid: &str, before: Option<Instant>, next: Option<Instant>) {
+        if let Some(before) = before {
+            self.due.remove(&(before, uid.to_owned()));
+        }
+        self.due.extend(next.map(|at| (at, uid.to_owned())));
+    }
+
+    /// Takes a job out of memory.
+    pub(super) fn drop_job(&mut self, uid: &str) -> Option<JobState> {
+        let job = self.jobs.remove(uid)?;
+        self.expect(uid, job.next_look(), None);
+        Some(job)
     }
 
     /// Something changed that every job has to be looked at for.
@@ -350,14 +371,16 @@ impl Engine {
     /// that: they hold their boards since their jobs were seen.
     fn claim_boards(&mut self) {
         for (uid, job) in &self.jobs {
-            let Some(ledger) = job.ledger.sealed() else { continue };
-            let held = boards_held(ledger, self.index.children(uid), clock::now());
+            let held = boards_held(job.ledger.sealed(), self.index.children(uid), clock::now());
             self.boards.hold(uid, held);
         }
     }
 
     /// observe → decide → act, for one job.
     fn look(&mut self, uid: &str) {
+        if self.look_idle(uid) {
+            return;
+        }
         if let Some(plan) = self.decide(uid) {
             self.act(uid, plan);
         }
@@ -366,7 +389,10 @@ impl Engine {
     /// observe → decide.
     pub(super) fn decide(&mut self, uid: &str) -> Option<Plan> {
         let began = Instant::now();
-        self.jobs.get_mut(uid)?.looked_at(began);
+        let job = self.jobs.get_mut(uid)?;
+        let expected = job.next_look();
+        job.looked_at(began);
+        self.expect(uid, expected, None);
         let job = self.jobs.get(uid)?;
         let view = View {
             job: &job.seen.job,

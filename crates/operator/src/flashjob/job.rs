@@ -48,6 +48,8 @@ pub struct JobState {
     pub concerns: Concerns,
     /// Its status is what is to be said.
     pub told: bool,
+    /// It was just loaded and may be parked at once: others do not know yet what it has to do with boards.
+    pub unlearned: bool,
     /// Its ledger was just loaded and may be parked at once.
     pub room: Option<Room>,
     last_look: Option<Instant>,
@@ -111,6 +113,7 @@ impl JobState {
             foreign_told: false,
             concerns: Concerns::default(),
             told: false,
+            unlearned: false,
             room: None,
             last_look: None,
             next_look: Look::Asleep,
@@ -136,16 +139,22 @@ impl JobState {
         self.hold.succeeded();
     }
 
-    /// Asks for a look at `at` and says when it will be; an earlier one that was asked for stays.
-    pub fn look_at(&mut self, at: Instant) -> Option<Instant> {
+    /// Asks for a look at `at`; an earlier one that was asked for stays.
+    pub fn look_at(&mut self, at: Instant) {
         let earliest = self.last_look.map_or(at, |last| at.max(last + self.pause()));
-        let at = match self.next_look {
-            Look::Queued => return None,
-            Look::At(before) => before.min(earliest),
-            Look::Asleep => earliest,
+        self.next_look = match self.next_look {
+            Look::Queued => Look::Queued,
+            Look::At(before) => Look::At(before.min(earliest)),
+            Look::Asleep => Look::At(earliest),
         };
-        self.next_look = Look::At(at);
-        Some(at)
+    }
+
+    /// When a look will be due, if one was asked for.
+    pub fn next_look(&self) -> Option<Instant> {
+        match self.next_look {
+            Look::At(at) => Some(at),
+            Look::Asleep | Look::Queued => None,
+        }
     }
 
     fn pause(&self) -> Duration {

@@ -98,11 +98,6 @@ impl Memory {
         Memory::new(Content::Absent, Vec::new())
     }
 
-    /// Nothing is known of it, and nobody has to know.
-    pub fn unread() -> Memory {
-        Memory { reading: true, ..Memory::absent() }
-    }
-
     fn new(content: Content, shards: Vec<Shard>) -> Memory {
         let (flushing, flushed) = (BTreeMap::new(), HashMap::new());
         Memory { content, shards, reading: false, flushing, flushed }

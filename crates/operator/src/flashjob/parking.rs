@@ -32,7 +32,7 @@ use super::turns::{Turns, Whose};
 use crate::client::words;
 
 /// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`Room`].)
-const MOST_LOADING: usize = 16;
+const MOST_LOADING: usize = 8;
 /// The longest pause before a job that could not be loaded is loaded again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -158,12 +158,14 @@ impl Engine {
 
     /// Takes an idle job out of memory, unless something is still under way for it. Says whether it is parked now.
     pub(super) fn park(&mut self, uid: &str, wake: Option<Instant>) -> bool {
-        let Some(job) = self.jobs.remove(uid) else { return false };
-        if !job.is_at_rest() {
-            self.jobs.insert(uid.to_owned(), job);
+        if !self.jobs.get(uid).is_some_and(JobState::is_at_rest) {
             return false;
         }
-        self.boards.park(uid);
+        let Some(job) = self.drop_job(uid) else { return false };
+        // Where the ledger cannot be read, what was known of it before stays.
+        if let Some(ledger) = job.ledger.sealed() {
+            self.boards.park(uid, &ledger.records);
+        }
         let parked = Parked {
             owner: Owner::of(&job.seen.job),
             counts: job.counts,
@@ -188,6 +190,9 @@ impl Engine {
     pub(super) fn unpark(&mut self, uid: &str) -> Option<Counts> {
         let parked = self.parking.jobs.remove(uid)?;
         self.parking.first.remove(uid);
+        if let Some(at) = parked.wake {
+            self.due.remove(&(at, uid.to_owned()));
+        }
         self.context.metrics.parked(self.parking.jobs.len());
         Some(parked.counts)
     }
@@ -198,7 +203,9 @@ impl Engine {
             return;
         };
         parked.queued = true;
-        parked.wake = None;
+        if let Some(at) = parked.wake.take() {
+            self.due.remove(&(at, uid.to_owned()));
+        }
         let whose = Whose { namespace: parked.owner.namespace.clone(), job: uid.to_owned() };
         self.parking.queue.add(&whose, uid.to_owned());
         self.start_loads();
@@ -257,28 +264,30 @@ impl Engine {
         let counts = self.unpark(uid).unwrap_or_default();
         // What is open holds its board from the first moment, before the job itself is looked at.
         self.boards.hold(uid, ledger.open_endpoints());
-        if ledger.sealed().is_some() {
-            self.boards.unpark(uid);
-        }
         let mut job = JobState::new(seen, ledger);
-        (job.counts, job.foreign_told, job.room) = (counts, foreign_told, room);
+        (job.counts, job.foreign_told) = (counts, foreign_told);
+        (job.unlearned, job.room) = (true, room);
         self.jobs.insert(uid.to_owned(), job);
-        self.learn_ledger(uid);
-        if self.is_ready() {
-            return self.wake(uid);
-        }
-        // Others are not known yet, so only what has nothing to do with them is decided: whether it can be parked at once.
-        match self.decide(uid) {
-            Some(plan @ Plan { idle: true, expire: false, .. }) => self.act(uid, plan),
-            _ => self.make_room(uid),
-        }
+        self.look_idle(uid);
         self.wake_at(uid, Instant::now());
     }
 
-    /// A job stays in memory: the next large ledger may be read.
-    pub(super) fn make_room(&mut self, uid: &str) {
-        if let Some(job) = self.jobs.get_mut(uid) {
-            job.room = None;
+    /// Looks at a job that was just loaded. Only what has nothing to do with others is decided, because these may not be known
+    /// yet: an idle job gets its status and is parked. Of any other it is taken in what it has to do with boards. Says
+    /// whether that is all there is to do.
+    pub(super) fn look_idle(&mut self, uid: &str) -> bool {
+        if !self.jobs.get(uid).is_some_and(|job| job.unlearned) {
+            return false;
+        }
+        match self.decide(uid) {
+            Some(plan @ Plan { idle: true, expire: false, .. }) => {
+                self.act(uid, plan);
+                true
+            }
+            _ => {
+                self.learn_ledger(uid);
+                false
+            }
         }
     }
 }
@@ -290,16 +299,10 @@ async fn load(
     settings: &Settings,
     large: Arc<Semaphore>,
 ) -> kube::Result<Option<Loaded>> {
+    // The ledger first: whoever waits for room does not have a large job in memory meanwhile.
+    let (ledger, room) = ledger::read(turn, owner, large).await?;
     let jobs: Api<slim::FlashJob> = Api::namespaced(turn.client.clone(), &owner.namespace);
     let Some(object) = turn.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
     let seen = observe::job(object, settings);
-    if !owner.is(&seen.job) {
-        return Ok(None);
-    }
-    if seen.job.deleting {
-        // A job on its way out does not ask its ledger.
-        return Ok(Some(Loaded { seen, ledger: Memory::unread(), room: None }));
-    }
-    let (ledger, room) = ledger::read(turn, owner, large).await?;
-    Ok(Some(Loaded { seen, ledger, room }))
+    Ok(owner.is(&seen.job).then_some(Loaded { seen, ledger, room }))
 }

@@ -133,7 +133,10 @@ impl Engine {
     /// Takes in which boards and Instances a job's ledger speaks of, and which boards it has flashed.
     pub(super) fn learn_ledger(&mut self, uid: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        job.concerns = Concerns::default();
+        (job.concerns, job.unlearned, job.room) = (Concerns::default(), false, None);
+        if job.ledger.sealed().is_some() {
+            self.boards.unpark(uid);
+        }
         for record in job.ledger.sealed().iter().flat_map(|ledger| &ledger.records) {
             self.boards.learn(uid, record);
             job.concerns.learn(record);
@@ -141,7 +144,7 @@ impl Engine {
     }
 
     fn forget_job(&mut self, uid: &str) {
-        let counts = self.jobs.remove(uid).map(|job| job.counts).or_else(|| self.unpark(uid));
+        let counts = self.drop_job(uid).map(|job| job.counts).or_else(|| self.unpark(uid));
         let Some(counts) = counts else { return };
         // Boards it held are free now, unless a Pod of it is still at work.
         let turned = self.addresses.wait(uid, None, clock::now());

@@ -3,6 +3,7 @@
 //! A board is known by a hash of its address. The hash has a key of its own in every process, so nobody can choose an
 //! address that is taken for another's.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
@@ -22,11 +23,15 @@ type Flash = (u64, i64);
 
 impl Parked {
     /// Keeps what a job has flashed; boards are in their normal form.
-    pub fn keep<'a>(&mut self, job: &str, boards: impl Iterator<Item = (&'a String, Timestamp)>) {
+    pub fn keep<'a>(&mut self, job: &str, boards: impl Iterator<Item = (Cow<'a, str>, Timestamp)>) {
         self.forget(job);
-        let flash = |(board, at): (&String, Timestamp)| (self.key.hash_one(board), nanoseconds(at));
+        let flash = |(board, at): (Cow<'a, str>, Timestamp)| (self.hash(&board), nanoseconds(at));
         let mut flashes: Vec<Flash> = boards.map(flash).collect();
         flashes.sort_unstable();
+        // Of one board the last one counts.
+        flashes.reverse();
+        flashes.dedup_by_key(|(board, _)| *board);
+        flashes.reverse();
         if let Some(last) = flashes.iter().map(|(_, at)| *at).max() {
             self.jobs.insert((last, job.to_owned()), flashes.into_boxed_slice());
         }
@@ -48,14 +53,17 @@ impl Parked {
         let later = (Bound::Excluded((since, String::from(char::MAX))), Bound::Unbounded);
         let mut later = self.jobs.range(later).peekable();
         later.peek()?;
-        let board = self.key.hash_one(board);
+        let board = self.hash(board);
         let flashed = |flashes: &[Flash]| {
-            let first = flashes.partition_point(|(other, _)| *other < board);
-            let of_board = flashes.iter().skip(first).take_while(|(other, _)| *other == board);
-            of_board.into_iter().any(|(_, at)| *at > since)
+            let found = flashes.binary_search_by_key(&board, |(other, _)| *other);
+            found.ok().and_then(|place| flashes.get(place)).is_some_and(|(_, at)| *at > since)
         };
         let found = later.find(|((_, job), flashes)| flashed(flashes) && counts(job));
         found.map(|((_, job), _)| job.as_str())
+    }
+
+    fn hash(&self, board: &str) -> u64 {
+        self.key.hash_one(board)
     }
 
     /// Whether nothing is kept.

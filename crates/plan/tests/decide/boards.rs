@@ -65,14 +65,29 @@ fn after_a_restart_a_job_holds_what_it_has_a_service_or_an_open_attempt_for() {
     let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "maxParallel": 1 } }));
     world.addresses = false;
     world.settle();
-    let held =
-        |world: &World| boards_held(world.ledger.as_ref().unwrap(), &world.children, world.now);
+    let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
     assert_eq!(held(&world), ["at-a"]);
     world.gets_address("a");
     world.settle();
     assert_eq!(held(&world), ["at-a", "at-b"], "b has a Service ahead of its turn");
     world.children.clear();
     assert_eq!(held(&world), ["at-a"], "its attempt is open");
+}
+
+#[test]
+fn after_a_restart_a_job_holds_what_its_pods_are_at_whatever_its_ledger_says() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settle();
+    world.runs("a");
+    let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
+    // Closed and renewed for another firmware while the Pod was still at work.
+    let ledger = world.ledger.as_mut().unwrap();
+    ledger.records[0] = ledger.records[0].renewed("job-uid", "another", world.now);
+    assert_eq!(held(&world), ["at-a"]);
+    world.ledger = None;
+    assert_eq!(held(&world), ["at-a"], "its ledger is lost");
+    world.children.clear();
+    assert!(held(&world).is_empty());
 }
 
 #[test]

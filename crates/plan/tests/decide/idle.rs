@@ -30,11 +30,13 @@ fn a_held_job_is_idle_whatever_becomes_of_its_devices() {
     world.ends("a", 1, "no");
     let plan = world.settle();
     assert!(plan.idle && !plan.finished && plan.look_again.is_none());
+    let device = plan.status.unwrap().in_flight.remove(0);
+    assert_eq!(device.message.as_deref(), Some("tried again when the job goes on: no"));
     world.instances.remove("ns", "b");
     world.after(86_400);
     let later = world.decide();
     assert!(later.idle);
-    assert_eq!(later.status.unwrap().counts.map(|c| (c.pending, c.offline)), Some((2, 0)));
+    assert_eq!(later.status.unwrap().counts.map(|c| (c.pending, c.offline)), Some((1, 0)));
 }
 
 #[test]

@@ -142,8 +142,8 @@ impl Pair {
             world.settled = !records.clone().any(|r| r.open);
         }
         for world in &self.jobs {
-            let Some(ledger) = &world.ledger else { continue };
-            self.boards.hold(&world.job.uid, boards_held(ledger, &world.children, world.now));
+            let held = boards_held(world.ledger.as_ref(), &world.children, world.now);
+            self.boards.hold(&world.job.uid, held);
         }
     }
 
