@@ -141,9 +141,11 @@ async fn a_large_image_needs_little_memory() -> Result<()> {
     let desk = Desk::new().await?;
     let mut options = desk.options()?;
     options.partition = 17 << 20;
+    // A simulated board checks so large an image in seconds, not in a blink.
+    options.speed = 4.0;
     let board = desk.enrolled(options).await?;
     let image = firmware(&Firmware::new(NEW).size(16 << 20)).await?;
-    let mut flasher = desk.flasher_for(&board.endpoint(), &image);
+    let mut flasher = desk.flasher_for(&board.endpoint(), &image).env("BOARD_SPEED", "4");
     let child = flasher.start()?;
     let pid = child.id().unwrap();
     let mut peak = 0;
