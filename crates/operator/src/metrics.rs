@@ -41,6 +41,7 @@ struct Inner {
     watch_errors: Family<Kind, Counter>,
     foreign_objects: Family<Kind, Counter>,
     parked_jobs: Gauge,
+    status_refused: Family<Form, Counter>,
     writes: Family<Method, Counter>,
     writes_refused: Counter,
     is_leader: Gauge,
@@ -63,6 +64,11 @@ struct State {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Kind {
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Form {
+    form: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -90,6 +96,7 @@ impl Metrics {
             watch_errors: Family::default(),
             foreign_objects: Family::default(),
             parked_jobs: Gauge::default(),
+            status_refused: Family::default(),
             writes: Family::default(),
             writes_refused: Counter::default(),
             is_leader: Gauge::default(),
@@ -145,6 +152,11 @@ impl Metrics {
             "parked_jobs",
             "Jobs with nothing to do, whose ledgers are not kept in memory",
             inner.parked_jobs.clone(),
+        );
+        r.register(
+            "status_refused",
+            "Statuses that the API server will not take",
+            inner.status_refused.clone(),
         );
         r.register("writes", "Mutating calls sent to the API server", inner.writes.clone());
         r.register(
@@ -238,6 +250,11 @@ impl Metrics {
     /// So many jobs are parked.
     pub fn parked(&self, jobs: usize) {
         self.0.parked_jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
+    }
+
+    /// The API server will not take the status of a job, in this form.
+    pub fn status_refused(&self, form: &'static str) {
+        self.0.status_refused.get_or_create(&Form { form }).inc();
     }
 
     /// A mutating call was sent.

@@ -275,8 +275,14 @@ impl Engine {
             self.wake_at(uid, at);
             return false;
         }
+        let status = job.pace.refusals.form(status, now);
         let Some(status) = status::difference(&job.seen.status, status, clock::now()) else {
-            return true;
+            // While the full one is still to be tried, the job stays.
+            let again = job.pace.refusals.taken();
+            if let Some(at) = again {
+                self.wake_at(uid, at);
+            }
+            return again.is_none();
         };
         let before = job.seen.status.clone();
         let patch = status::patch(&job.seen.version, &status);

@@ -13,6 +13,7 @@ use super::engine::{Answer, Engine, Input};
 use super::index::Doubt;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
+use super::refusal;
 use super::status;
 use super::write::Created;
 use crate::client::words;
@@ -238,6 +239,9 @@ impl Engine {
         let seen = match result {
             Ok(seen) => seen,
             Err(error) => {
+                if let Some(words) = refusal::words(&error) {
+                    return self.status_refused(uid, &words);
+                }
                 // Usually somebody changed the job meanwhile; the watch will show it.
                 tracing::debug!(
                     error = words(&error),
@@ -256,6 +260,7 @@ impl Engine {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.pace.failures = 0;
             job.pace.not_before = None;
+            job.pace.refusals.taken();
         }
         let events = status::events(before, &seen.status);
         self.update_job(*seen);

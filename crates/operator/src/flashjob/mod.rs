@@ -24,6 +24,7 @@ mod orphans;
 mod parking;
 mod pool;
 mod read;
+mod refusal;
 mod sights;
 mod slim;
 mod status;

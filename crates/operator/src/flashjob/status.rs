@@ -9,6 +9,8 @@ use kube::runtime::events::{Event, EventType};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::refusal::Refusals;
+
 /// When the status of a job was last written, and how large it was.
 #[derive(Default)]
 pub struct Pace {
@@ -20,6 +22,8 @@ pub struct Pace {
     pub not_before: Option<Instant>,
     /// How many failed in a row.
     pub failures: u32,
+    /// What the server will not take.
+    pub refusals: Refusals,
 }
 
 impl Pace {

@@ -20,6 +20,7 @@ mod outages;
 mod parking;
 mod process;
 mod refusals;
+mod refused_status;
 mod rollout;
 mod sample;
 mod services;
