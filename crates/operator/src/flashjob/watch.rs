@@ -15,7 +15,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::engine::Input;
 use super::observe::{self, Child, SeenJob};
@@ -126,8 +126,8 @@ impl Watches {
             }
             while !inputs.is_closed() {
                 let events = watcher(api.clone(), config.clone()).default_backoff();
-                let following = follow(kind, events, &read, &say, &metrics, &inputs);
-                if timeout(list_anew, following).await.is_ok() {
+                let followed = follow(kind, events, list_anew, &read, &say, &metrics, &inputs);
+                if followed.await == Ended::CannotGoOn {
                     sleep(PAUSE).await;
                 }
             }
@@ -135,18 +135,38 @@ impl Watches {
     }
 }
 
-/// Passes on what a watch says, for as long as it can go on.
+/// Why a watch was followed no further.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// It is time for a list.
+    ListAnew,
+    /// It cannot go on where it was.
+    CannotGoOn,
+}
+
+/// Passes on what a watch says, for as long as it can go on, but not longer than `list_anew` after its list. A list may take
+/// longer than that, as long as it moves on: to begin it again would never come to an end.
 async fn follow<K: Resource, T>(
     kind: &'static str,
     events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
+    list_anew: Duration,
     read: &impl Fn(K) -> Option<T>,
     say: &impl Fn(Seen<T>) -> Sight,
     metrics: &Metrics,
     inputs: &Sender<Input>,
-) {
+) -> Ended {
     let mut events = std::pin::pin!(events);
-    while let Some(event) = events.next().await {
+    let mut until = Instant::now() + list_anew;
+    loop {
+        let event = match timeout_at(until, events.next()).await {
+            Ok(Some(event)) => event,
+            Ok(None) => return Ended::CannotGoOn,
+            Err(_) => return Ended::ListAnew,
+        };
         metrics.watch_heard(kind);
+        if let Ok(watcher::Event::InitApply(_) | watcher::Event::InitDone) = &event {
+            until = Instant::now() + list_anew;
+        }
         let seen = match event {
             Ok(watcher::Event::Init) => Some(Seen::Listing),
             Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
@@ -161,7 +181,7 @@ async fn follow<K: Resource, T>(
                 if let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = &error
                     && status.code == 410
                 {
-                    return;
+                    return Ended::CannotGoOn;
                 }
                 None
             }
@@ -169,7 +189,43 @@ async fn follow<K: Resource, T>(
         if let Some(seen) = seen
             && inputs.send(Input::Sight(say(seen))).await.is_err()
         {
-            return;
+            return Ended::CannotGoOn;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use tokio::sync::mpsc::channel;
+
+    use super::*;
+
+    fn service() -> slim::Service {
+        serde_json::from_value(serde_json::json!({ "metadata": { "name": "a" } })).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_list_that_takes_longer_than_a_watch_is_trusted_comes_to_its_end() {
+        let list_anew = Duration::from_secs(2);
+        let began = Instant::now();
+        let pages = stream::iter(0..6).then(async |_| {
+            sleep(list_anew / 4).await;
+            Ok(watcher::Event::InitApply(service()))
+        });
+        let done = stream::iter([Ok(watcher::Event::InitDone)]);
+        let events = pages.chain(done).chain(stream::pending());
+        let ((inputs, mut arriving), metrics) = (channel(16), Metrics::new());
+        let read = |object| Some(observe::service(object).map(Box::new).map_err(Box::new));
+        let followed =
+            follow("services", events, list_anew, &read, &Sight::Service, &metrics, &inputs);
+        assert_eq!(followed.await, Ended::ListAnew);
+        assert!(began.elapsed() >= 6 * list_anew / 4 + list_anew);
+        let mut seen = Vec::new();
+        while let Ok(Input::Sight(Sight::Service(sight))) = arriving.try_recv() {
+            seen.push(sight);
+        }
+        assert_eq!(seen.len(), 7);
+        assert!(matches!(seen.last(), Some(Seen::Synced)));
     }
 }
