@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{ListParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 /// Who the operator is, by its shipped manifests.
@@ -118,19 +118,30 @@ impl Site {
 
     /// Creates the job for these boards.
     pub async fn flash(&self, boards: &[String], parallel: usize, suspend: bool) -> Result<()> {
+        self.create(json!({ "uuid": boards, "suspend": suspend }), parallel).await
+    }
+
+    /// Creates the job for all boards there are.
+    pub async fn flash_all(&self, parallel: usize) -> Result<()> {
+        self.create(json!({ "deviceSelector": { "device": "esp32" } }), parallel).await
+    }
+
+    async fn create(&self, devices: Value, parallel: usize) -> Result<()> {
+        let mut spec = json!({
+            "device": "esp32",
+            "firmware": "registry.example/esp32:0.2.0",
+            "version": "0.2.0",
+            "flashjobPodImage": "registry.example/flasher:1",
+            "rollout": { "maxParallel": parallel },
+        });
+        if let (Some(spec), Value::Object(devices)) = (spec.as_object_mut(), devices) {
+            spec.extend(devices);
+        }
         let job: FlashJob = serde_json::from_value(json!({
             "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
             "kind": "FlashJob",
             "metadata": { "name": JOB },
-            "spec": {
-                "uuid": boards,
-                "device": "esp32",
-                "firmware": "registry.example/esp32:0.2.0",
-                "version": "0.2.0",
-                "flashjobPodImage": "registry.example/flasher:1",
-                "rollout": { "maxParallel": parallel },
-                "suspend": suspend,
-            },
+            "spec": spec,
         }))?;
         self.jobs().create(&PostParams::default(), &job).await.context("no job was made")?;
         Ok(())

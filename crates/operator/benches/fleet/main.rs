@@ -13,6 +13,7 @@
 //! ```text
 //! cargo bench -p flashjob-operator --bench fleet -- --sizes 100,1000,10000
 //! cargo bench -p flashjob-operator --bench fleet -- --quick
+//! cargo bench -p flashjob-operator --bench fleet -- --large 100000
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a benchmark is there to print its results")]
@@ -23,6 +24,7 @@ mod figures;
 mod finished;
 mod flash;
 mod floor;
+mod large;
 mod operator;
 mod options;
 mod report;
@@ -64,6 +66,10 @@ async fn measure(options: Options, report: &mut Report) -> Result<()> {
     if let Some(jobs) = options.finished {
         println!("finished jobs: {jobs} of them ...");
         report.finished = Some(finished::measure(jobs).await?);
+    }
+    if let Some(size) = options.large {
+        println!("one job: {size} devices ...");
+        report.large = Some(large::measure(size).await?);
     }
     Ok(())
 }

@@ -12,7 +12,8 @@ use crate::bed::Bed;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A list of 100,000 Instances takes more than a minute where others are at work, too.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A running operator. It is killed when dropped.
 pub struct Operator {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 /// What is to be measured.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Options {
     /// Rollouts over so many devices.
     pub sizes: Vec<usize>,
@@ -13,21 +13,29 @@ pub struct Options {
     pub cold: Option<usize>,
     /// A start among so many finished jobs.
     pub finished: Option<usize>,
+    /// One rollout over so many devices, to its end and without floors.
+    pub large: Option<usize>,
 }
 
 impl Options {
     /// Reads the arguments; what is not given is as the figures ask for it.
     pub fn parse(args: impl Iterator<Item = String>) -> Result<Options> {
-        let (sizes, flashes) = (vec![100, 1000], vec![1, 100]);
-        let mut options = Options { sizes, flashes, cold: Some(10_000), finished: Some(100) };
+        let mut options = Options {
+            sizes: vec![100, 1000],
+            flashes: vec![1, 100],
+            cold: Some(10_000),
+            finished: Some(100),
+            large: None,
+        };
         let mut args = args;
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 // What cargo says to every benchmark.
                 "--bench" => {}
-                "--quick" => {
-                    let (sizes, flashes) = (vec![50], Vec::new());
-                    options = Options { sizes, flashes, cold: None, finished: None };
+                "--quick" => options = Options { sizes: vec![50], ..Options::default() },
+                "--large" => {
+                    let large = numbers(args.next())?.first().copied();
+                    options = Options { large, ..Options::default() };
                 }
                 "--sizes" => options.sizes = numbers(args.next())?,
                 "--flashes" => options.flashes = numbers(args.next())?,
@@ -35,7 +43,7 @@ impl Options {
                 "--finished" => options.finished = numbers(args.next())?.first().copied(),
                 other => bail!(
                     "{other}? There is --sizes 100,1000, --flashes 1,100, --cold 10000, --finished 100 (each may be \
-                     none) and --quick"
+                     none), and alone --quick or --large 100000"
                 ),
             }
         }

@@ -9,6 +9,7 @@ use crate::cold::ColdStart;
 use crate::figures::{Figure, figures};
 use crate::finished::Finished;
 use crate::flash::Flash;
+use crate::large::Large;
 use crate::rollout::Rollout;
 
 /// All that was measured.
@@ -20,6 +21,7 @@ pub struct Report {
     pub flashes: Vec<Flash>,
     pub cold_start: Option<ColdStart>,
     pub finished: Option<Finished>,
+    pub large: Option<Large>,
 }
 
 /// What can be worked out is in the JSON too, so that nobody works it out differently.
@@ -53,6 +55,7 @@ impl Display for Report {
         self.flashes(f)?;
         self.cold_start(f)?;
         self.finished(f)?;
+        self.large(f)?;
         self.figures(f)
     }
 }
@@ -163,6 +166,29 @@ impl Report {
             finished.usage.mi_b,
             finished.usage.peak_mi_b,
             finished.usage.cpu_seconds,
+        )
+    }
+
+    fn large(&self, f: &mut Formatter<'_>) -> Result {
+        let Some(large) = &self.large else { return Ok(()) };
+        writeln!(f, "One job, its devices chosen by a selector, instant flashes")?;
+        writeln!(
+            f,
+            "  devices  seconds  clean at  peak MiB  CPU s  per 1,000  writes each  refused  status bytes  listed"
+        )?;
+        writeln!(
+            f,
+            "  {:>7}  {:>7.1}  {:>8.1}  {:>8.1}  {:>5.0}  {:>9.2}  {:>11.3}  {:>7}  {:>12}  {:>6}\n",
+            large.devices,
+            large.seconds,
+            large.cleaned_up_seconds,
+            large.usage.peak_mi_b,
+            large.usage.cpu_seconds,
+            large.cpu_per_thousand(),
+            large.writes_per_device,
+            large.refused,
+            large.status_bytes,
+            large.completed_listed,
         )
     }
 

@@ -94,7 +94,7 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
 }
 
 /// A job that is Completed without its flashes would be fast.
-async fn all_flashed(site: &Site, devices: usize) -> Result<()> {
+pub async fn all_flashed(site: &Site, devices: usize) -> Result<()> {
     let starts = site.kubelet.starts().len();
     ensure!(starts == devices, "{devices} devices, and {starts} flashes");
     let status = site.jobs().get(JOB).await?.status.unwrap_or_default();

@@ -167,6 +167,8 @@ fn etcd_args(folder: &Path, client: &str, peer: &str) -> Vec<String> {
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
         "--unsafe-no-fsync".to_owned(),
+        // A job of 100,000 devices writes more between two compactions than the 2 GiB that etcd allows by itself.
+        format!("--quota-backend-bytes={}", 8_u64 << 30),
         "--logger=zap".to_owned(),
         "--log-level=warn".to_owned(),
     ]
