@@ -384,6 +384,9 @@ impl Engine {
         if let Some(plan) = self.decide(uid) {
             self.act(uid, plan);
         }
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.look_over(Instant::now());
+        }
     }
 
     /// observe → decide.

@@ -17,6 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 const LOOK_EVERY_PER_DEVICE: Duration = Duration::from_micros(50);
 /// The longest that comes to.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// And a look is at most this part of the time from one to the next: calls and watches are on the same thread.
+const SHARE_OF_LOOKS: u32 = 3;
 
 /// What the engine knows of one job.
 pub struct JobState {
@@ -53,6 +55,8 @@ pub struct JobState {
     /// Its ledger was just loaded and may be parked at once.
     pub room: Option<Room>,
     last_look: Option<Instant>,
+    /// How long the last look took.
+    look_took: Duration,
     next_look: Look,
 }
 
@@ -116,6 +120,7 @@ impl JobState {
             unlearned: false,
             room: None,
             last_look: None,
+            look_took: Duration::ZERO,
             next_look: Look::Asleep,
         }
     }
@@ -158,9 +163,7 @@ impl JobState {
     }
 
     fn pause(&self) -> Duration {
-        let devices = self.ledger.sealed().map_or(0, |ledger| ledger.records.len());
-        let devices = u32::try_from(devices).unwrap_or(u32::MAX);
-        LOOK_EVERY_PER_DEVICE.saturating_mul(devices).clamp(LOOK_EVERY, LONGEST_PAUSE)
+        pause(self.ledger.sealed().map_or(0, |ledger| ledger.records.len()), self.look_took)
     }
 
     /// Whether a look is due; if so the job has to be looked at when it has its turn.
@@ -176,5 +179,31 @@ impl JobState {
     pub fn looked_at(&mut self, now: Instant) {
         self.next_look = Look::Asleep;
         self.last_look = Some(now);
+    }
+
+    /// The look is over.
+    pub fn look_over(&mut self, now: Instant) {
+        self.look_took = self.last_look.map_or(Duration::ZERO, |began| now - began);
+    }
+}
+
+/// From the beginning of one look to that of the next.
+fn pause(devices: usize, look_took: Duration) -> Duration {
+    let devices = u32::try_from(devices).unwrap_or(u32::MAX);
+    let pause = LOOK_EVERY_PER_DEVICE.saturating_mul(devices).clamp(LOOK_EVERY, LONGEST_PAUSE);
+    pause.max(look_took * SHARE_OF_LOOKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_jobs_are_looked_at_less_often_and_never_all_of_the_time() {
+        let millis = Duration::from_millis;
+        assert_eq!(pause(1, millis(0)), millis(25));
+        assert_eq!(pause(2_000, millis(4)), millis(100));
+        assert_eq!(pause(10_000, millis(20)), millis(200));
+        assert_eq!(pause(100_000, millis(250)), millis(750));
     }
 }
