@@ -40,7 +40,8 @@ pub struct Boards {
 struct Board {
     /// The jobs that have this board among their devices.
     known_to: Vec<String>,
-    held_by: Option<String>,
+    /// Who says that it is theirs, in the order they came: the first has it, of those that may.
+    held_by: Vec<String>,
     /// Strays whose Pods are at this board.
     strays: Vec<String>,
     wanted_by: Vec<String>,
@@ -107,10 +108,9 @@ impl Boards {
         for endpoint in &endpoints {
             self.know(job, endpoint);
             let board = self.boards.entry(endpoint.clone()).or_default();
-            match stray {
-                true if board.strays.iter().any(|other| other == job) => {}
-                true => board.strays.push(job.to_owned()),
-                false => _ = board.held_by.get_or_insert_with(|| job.to_owned()),
+            let holders = if stray { &mut board.strays } else { &mut board.held_by };
+            if !holders.iter().any(|other| other == job) {
+                holders.push(job.to_owned());
             }
         }
         let party = self.jobs.entry(job.to_owned()).or_default();
@@ -120,7 +120,7 @@ impl Boards {
             before.into_iter().filter(|e| !held.contains(e.as_str())).collect();
         for endpoint in &freed {
             if let Some(board) = self.boards.get_mut(endpoint) {
-                board.held_by.take_if(|holder| holder == job);
+                board.held_by.retain(|holder| holder != job);
                 board.strays.retain(|stray| stray != job);
             }
         }
@@ -209,21 +209,43 @@ impl Boards {
         !self.jobs.get(other).is_some_and(|party| party.stray) || place(other) == place(job)
     }
 
-    /// The job that this one has to wait for: it holds the board, or wants it and is older.
-    pub fn in_the_way(&self, job: &str, endpoint: &str) -> Option<String> {
-        let older = |other: &&String| *other != job && self.seniority(other) < self.seniority(job);
-        self.held_by_other(job, endpoint).or_else(|| {
+    /// The job that this one has to wait for: it holds the board, or wants it and is older. `may_use` says of which
+    /// namespaces jobs may use the board: what others say of it, they say in their own ledgers and Pods, and it holds up
+    /// nobody.
+    pub fn in_the_way(
+        &self,
+        job: &str,
+        endpoint: &str,
+        may_use: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let older = |other: &&String| {
+            *other != job
+                && self.seniority(other) < self.seniority(job)
+                && self.is_of(other, &may_use)
+        };
+        self.held_by_other(job, endpoint, &may_use).or_else(|| {
             let board = self.boards.get(&*normal(endpoint))?;
             board.wanted_by.iter().find(older).map(|other| self.name(other))
         })
     }
 
     /// Another job that holds the board.
-    pub fn held_by_other(&self, job: &str, endpoint: &str) -> Option<String> {
+    pub fn held_by_other(
+        &self,
+        job: &str,
+        endpoint: &str,
+        may_use: impl Fn(&str) -> bool,
+    ) -> Option<String> {
         let board = self.boards.get(&*normal(endpoint))?;
-        let holder = board.held_by.as_ref().filter(|holder| *holder != job);
+        let counts = |other: &&String| *other == job || self.is_of(other, &may_use);
+        let holder = board.held_by.iter().find(counts).filter(|holder| *holder != job);
         let stray = || board.strays.iter().find(|stray| self.concerns(stray, job));
         holder.or_else(stray).map(|other| self.name(other))
+    }
+
+    /// Whether a job is of one of these namespaces.
+    fn is_of(&self, job: &str, namespaces: impl Fn(&str) -> bool) -> bool {
+        self.seniority(job).is_none_or(|seniority| namespaces(&seniority.namespace))
     }
 
     /// A newer job that has flashed the board since then. Where each namespace has its own boards, only a job of the same
@@ -279,6 +301,10 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    fn anybody(_: &str) -> bool {
+        true
+    }
+
     fn two() -> Boards {
         let mut boards = Boards::default();
         for (job, created) in [("old", 1), ("new", 2)] {
@@ -295,12 +321,12 @@ mod tests {
         let mut boards = two();
         boards.hold("new", vec!["board".into()]);
         boards.want("old", vec!["board".into()]);
-        assert_eq!(boards.in_the_way("old", "board").as_deref(), Some("ns/new"));
+        assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/new"));
         assert!(boards.hold("new", vec![]), "it is free now");
-        assert_eq!(boards.in_the_way("old", "board"), None);
-        assert_eq!(boards.in_the_way("new", "board").as_deref(), Some("ns/old"));
+        assert_eq!(boards.in_the_way("old", "board", anybody), None);
+        assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
         assert!(boards.want("old", vec![]));
-        assert_eq!(boards.in_the_way("new", "board"), None);
+        assert_eq!(boards.in_the_way("new", "board", anybody), None);
     }
 
     #[test]
@@ -317,9 +343,9 @@ mod tests {
     fn one_board_is_one_board_however_its_address_is_written() {
         let mut boards = two();
         boards.hold("new", vec!["http://Board:80/".into()]);
-        assert_eq!(boards.held_by_other("old", "board").as_deref(), Some("ns/new"));
+        assert_eq!(boards.held_by_other("old", "board", anybody).as_deref(), Some("ns/new"));
         assert!(boards.hold("new", vec![]), "and free again");
-        assert_eq!(boards.held_by_other("old", "board:80"), None);
+        assert_eq!(boards.held_by_other("old", "board:80", anybody), None);
     }
 
     #[test]
@@ -337,13 +363,13 @@ mod tests {
         let mut boards = two();
         boards.introduce_stray("elsewhere/lost", "elsewhere", "lost");
         boards.hold("elsewhere/lost", vec!["board".into()]);
-        assert_eq!(boards.in_the_way("old", "board"), None);
+        assert_eq!(boards.in_the_way("old", "board", anybody), None);
         boards.introduce_stray("ns/lost", "ns", "lost");
         boards.hold("ns/lost", vec!["board".into()]);
-        assert_eq!(boards.in_the_way("old", "board").as_deref(), Some("ns/lost"));
+        assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/lost"));
         assert!(boards.hold("ns/lost", vec![]));
         boards.hold("old", vec!["board".into()]);
-        assert_eq!(boards.in_the_way("new", "board").as_deref(), Some("ns/old"));
+        assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
 
         let mut alone = Boards::default();
         alone.introduce("job", Seniority { namespace: "ns".into(), ..Seniority::default() });

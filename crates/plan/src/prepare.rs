@@ -109,9 +109,10 @@ impl<'a> Round<'a> {
         }
         if boards.is_shared(job, &pinned.endpoint) {
             // A Service alone does not say that the board is ours: after a restart, another job may have got it first.
+            let may_use = |namespace: &str| self.may_use(namespace, &pinned.endpoint);
             let other = match mine {
-                true => boards.held_by_other(job, &pinned.endpoint),
-                false => boards.in_the_way(job, &pinned.endpoint),
+                true => boards.held_by_other(job, &pinned.endpoint, may_use),
+                false => boards.in_the_way(job, &pinned.endpoint, may_use),
             };
             if other.is_some() || !mine {
                 self.plan.wants.push(pinned.endpoint.clone());
@@ -254,7 +255,7 @@ impl<'a> Round<'a> {
             }
             ServiceType::NodePort => {
                 self.plan.wants.push(NODE_PORT.to_owned());
-                let other = self.view.boards.in_the_way(&self.view.job.uid, NODE_PORT);
+                let other = self.view.boards.in_the_way(&self.view.job.uid, NODE_PORT, |_| true);
                 if let Some(other) = other {
                     let words = format!("{other} comes first with node port 4433");
                     return self.waits(record, State::Pending, &words, None);
@@ -320,10 +321,7 @@ impl<'a> Round<'a> {
         }
         // An address in the spec must not lead around the bounds of namespaces.
         let endpoint = spec.host_endpoint.as_ref()?;
-        let (own, reach) = (&self.view.job.namespace, &self.view.settings.device_namespaces);
-        let mut shown_in = self.view.instances?.namespaces_at(endpoint).peekable();
-        shown_in.peek()?;
-        if shown_in.any(|namespace| reach.allows(own, namespace)) {
+        if self.may_use(&self.view.job.namespace, endpoint) {
             return None;
         }
         wrong(format!(
@@ -331,12 +329,29 @@ impl<'a> Round<'a> {
         ))
     }
 
+    /// Whether jobs of a namespace may use the board at an address: Akri shows it where they may find devices, or nowhere.
+    fn may_use(&self, namespace: &str, endpoint: &str) -> bool {
+        let Some(instances) = self.view.instances.filter(|all| !all.listing) else {
+            // The next one to be listed may say so.
+            return true;
+        };
+        let mut shown_in = instances.namespaces_at(endpoint).peekable();
+        let reach = &self.view.settings.device_namespaces;
+        shown_in.peek().is_none() || shown_in.any(|shown| reach.allows(namespace, shown))
+    }
+
     /// Finds the device's Instance, or says what is missing.
     pub(crate) fn find(&self, record: &Record) -> Result<&'a Instance, Missing> {
         let Some(instances) = self.view.instances else { return Err(Missing::Unknown) };
+        let (own, reach) = (&self.view.job.namespace, &self.view.settings.device_namespaces);
+        // Whose board an address in the spec is may be the next thing to be listed.
+        let anywhere = self.spec.is_some_and(|spec| spec.host_endpoint.is_some());
         let instance = match &record.pinned {
+            _ if instances.listing && anywhere => return Err(Missing::NotListed),
+            // What a ledger says leads no further than what a spec says.
             Some(pinned) => instances
                 .find_again(&pinned.namespace, &pinned.name, &pinned.endpoint)
+                .filter(|instance| reach.allows(own, &instance.namespace))
                 .ok_or(if instances.listing { Missing::NotListed } else { Missing::Offline })?,
             None if instances.listing => return Err(Missing::NotListed),
             None => look_up(self.view, instances, &record.device)?,

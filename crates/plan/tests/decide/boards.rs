@@ -3,6 +3,8 @@
 use flashjob_api::Phase;
 use flashjob_plan::boards::Boards;
 use flashjob_plan::boards_held;
+use flashjob_plan::facts::DeviceNamespaces;
+use flashjob_plan::instances::Instance;
 use flashjob_plan::ledger::Outcome;
 use serde_json::json;
 
@@ -35,6 +37,65 @@ fn a_board_that_another_job_holds_is_waited_for() {
     assert_eq!(plan.claims, Some(vec!["at-b".into()]));
     world.boards.hold("other", vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+/// Everything that says so, a ledger or a Pod, is in a namespace where others write what they like.
+#[test]
+fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
+    let mut world = World::new(&["a", "b"], json!({}));
+    world.introduce("job-uid", "ns/job", 10);
+    world.introduce("thief", "elsewhere/thief", 5);
+    world.boards.hold("thief", vec!["at-a".into()]);
+    world.boards.want("thief", vec!["at-b".into()]);
+    let states = |world: &World| ["a", "b"].map(|device| state(&world.decide(), device));
+    world.step();
+    world.step();
+    assert_eq!(states(&world), ["Blocked", "Blocked"], "everybody may use every board");
+    world.settings.device_namespaces = DeviceNamespaces::Own;
+    assert_eq!(states(&world), ["Addressing", "Addressing"]);
+    // Nobody knows yet whether Akri shows them there, too.
+    world.instances.listing = true;
+    assert_eq!(states(&world), ["Blocked", "Blocked"]);
+    world.instances.listing = false;
+    let elsewhere = |name: &str| Instance {
+        uid: format!("{name}-elsewhere"),
+        namespace: "elsewhere".into(),
+        name: name.into(),
+        endpoint: format!("http://at-{name}/"),
+        ..Instance::default()
+    };
+    world.instances.insert(elsewhere("a"));
+    assert_eq!(states(&world), ["Blocked", "Addressing"], "one board, shown to both");
+    world.instances.insert(elsewhere("b"));
+    assert_eq!(states(&world), ["Blocked", "Blocked"]);
+    assert_eq!(state(&world.settle(), "a"), "Blocked", "and it does not take it");
+}
+
+#[test]
+fn who_holds_a_board_without_leave_does_not_hide_who_has_it() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settings.device_namespaces = DeviceNamespaces::Own;
+    world.introduce("thief", "elsewhere/thief", 5);
+    world.introduce("other", "ns/other", 5);
+    world.boards.hold("thief", vec!["at-a".into()]);
+    world.boards.hold("other", vec!["at-a".into()]);
+    assert_eq!(state(&world.settle(), "a"), "Blocked");
+    world.boards.hold("other", vec![]);
+    assert_eq!(state(&world.settle(), "a"), "Starting");
+}
+
+#[test]
+fn a_ledger_leads_to_no_board_that_the_job_may_not_use() {
+    let mut world = World::named("elsewhere/job", 0, &["a"], json!({}));
+    world.edit(&["ns/a"], json!({}));
+    world.step();
+    world.step();
+    assert_eq!(world.record("ns/a").pinned.as_ref().unwrap().namespace, "ns");
+    // Written by somebody else, or from before each namespace had boards of its own.
+    world.settings.device_namespaces = DeviceNamespaces::Own;
+    let plan = world.settle();
+    assert_eq!(state(&plan, "ns/a"), "Offline");
+    assert!(world.children.is_empty(), "{:?}", world.children);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A process that has just started and is still listing Akri's Instances: what was listed is there, what was not may come.
 
+use flashjob_plan::facts::DeviceNamespaces;
 use flashjob_plan::instances::{Instance, Instances};
 use flashjob_plan::{LedgerPlan, NewObject};
 use serde_json::json;
@@ -42,6 +43,28 @@ fn a_device_is_not_taken_for_another_at_its_address_while_its_own_may_still_come
     assert!(plan.creates.is_empty() && plan.ledger == LedgerPlan::Keep);
     world.instances.listing = false;
     assert!(matches!(world.decide().ledger, LedgerPlan::Update(_)), "it has another name now");
+}
+
+#[test]
+fn whose_board_an_address_is_has_to_be_known_before_it_is_flashed() {
+    let mut world = World::new(&["a"], json!({ "hostEndpoint": "192.0.2.7" }));
+    world.settings.device_namespaces = DeviceNamespaces::Own;
+    world.step();
+    world.step();
+    world.step();
+    world.instances = Instances::being_listed();
+    world.discover("a");
+    assert!(world.decide().creates.is_empty(), "the board may be the next");
+    world.instances.insert(Instance {
+        uid: "uid-other".into(),
+        namespace: "elsewhere".into(),
+        name: "other".into(),
+        endpoint: "http://192.0.2.7/".into(),
+        ..Instance::default()
+    });
+    world.instances.listing = false;
+    world.settle();
+    assert_eq!(world.record("a").reason.as_deref(), Some("WrongDevice"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
     world.boards.know("newer", "at-a");
     for _ in 0..2 {
         world.step();
-        assert_eq!(world.boards.in_the_way("newer", "at-a").as_deref(), Some("ns/job"));
+        assert_eq!(world.boards.in_the_way("newer", "at-a", |_| true).as_deref(), Some("ns/job"));
         assert!(world.boards.is_shared("newer", "at-a"));
     }
 }
