@@ -21,7 +21,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 pub use self::account::{Account, Entry, Outcome};
-use self::block::Block;
+pub use self::block::Block;
 use crate::akri::{Agent, Akri};
 use crate::kubelet::{Kubelet, Program};
 use crate::load_balancer::{LoadBalancer, Pool};

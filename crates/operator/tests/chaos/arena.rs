@@ -3,6 +3,7 @@
 //! One world is played on an arena at a time, because the operator looks after all namespaces. Arenas do not know of each
 //! other.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use flashjob_sim::{Cluster, Gate, Running};
 
 /// The operator that was built with this program.
 pub const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
+/// Where an operator says how it is; nowhere, unless a schedule asks.
+pub const HEALTH: &str = "--health-probe-bind-address";
 /// How long anything may take before a schedule counts as stalled; far longer than it takes.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -20,6 +23,8 @@ pub struct Arena {
     /// The operator that is played.
     pub program: PathBuf,
     token: String,
+    /// Whether a rollout was played on it: the first one takes longer.
+    pub warm: Cell<bool>,
 }
 
 impl Arena {
@@ -28,7 +33,7 @@ impl Arena {
         cluster.install().await?;
         let account = "operator-controller-manager";
         let token = cluster.service_account_token("operator-system", account).await?;
-        Ok(Self { cluster, program: program.to_owned(), token })
+        Ok(Self { cluster, program: program.to_owned(), token, warm: Cell::new(false) })
     }
 
     /// Starts an operator for all namespaces, with the rights that are shipped. It is killed when dropped.
@@ -39,11 +44,12 @@ impl Arena {
         let url = gate.map(Gate::url);
         let kubeconfig = self.cluster.kubeconfig(&self.token, "operator-system", url.as_deref())?;
         let log = kubeconfig.with_extension("log");
-        let mut args: Vec<String> =
-            ["run", "--health-probe-bind-address=0"].map(str::to_owned).to_vec();
         // Sooner than the five minutes of a shipped operator, so that a schedule takes seconds.
-        args.push("--list-anew-seconds=4".to_owned());
+        let mut args = ["run", "--list-anew-seconds=4"].map(str::to_owned).to_vec();
         args.extend_from_slice(flags);
+        if !flags.iter().any(|flag| flag.starts_with(HEALTH)) {
+            args.push(format!("{HEALTH}=0"));
+        }
         let env = BTreeMap::from([
             ("KUBECONFIG".to_owned(), kubeconfig.display().to_string()),
             ("RUST_LOG".to_owned(), "info,flashjob_operator=debug".to_owned()),

@@ -72,8 +72,11 @@ pub struct Played {
     /// How long a rollout took alone, and beside another tenant who means harm.
     pub alone: Duration,
     pub attacked: Duration,
-    /// Sessions of another tenant that are allowed.
+    /// How often that was measured again.
+    pub repeats: usize,
+    /// Sessions of another tenant that are allowed, and writes of his that the API server refused.
     pub allowed: usize,
+    pub refused: usize,
     /// The most memory an operator had, in MiB; of several the most.
     pub peak: f64,
 }
@@ -89,7 +92,7 @@ pub struct Tally {
     /// What was wrong with those, in a line each.
     pub verdicts: Vec<String>,
     /// Each schedule that went well.
-    pub well: Vec<Played>,
+    pub well: Vec<(Schedule, Played)>,
     pub took: Duration,
 }
 
@@ -117,7 +120,7 @@ pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule
             match played {
                 Ok(played) => {
                     tally.sums.add(played);
-                    tally.well.push(played);
+                    tally.well.push((schedule, played));
                 }
                 Err(error) => {
                     let replay = schedule.replay();
@@ -155,7 +158,9 @@ impl Played {
         self.statuses += other.statuses;
         self.sessions += other.sessions;
         self.late = self.late.max(other.late);
+        self.repeats += other.repeats;
         self.allowed += other.allowed;
+        self.refused += other.refused;
         self.peak = self.peak.max(other.peak);
     }
 }

@@ -7,7 +7,7 @@ use flashjob_sim::Started;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::judge::{Bench, FLASHER, Kind, Problem, address, kinds, memory, time};
+use crate::judge::{Bench, FLASHER, Kind, Problem, address, held_up, kinds, memory, ratio};
 
 const NEW: &str = "0.3.0";
 
@@ -27,7 +27,7 @@ fn bench(own: bool) -> Bench {
 
 /// A session of the victim's that went well, from this second to the next.
 fn session(endpoint: &str, second: i64) -> Started {
-    let env = [("VERSION", NEW), ("EXTERNAL_IP", "198.51.100.1")];
+    let env = [("VERSION", NEW), ("EXTERNAL_IP", "198.51.100.1"), ("PERMIT", "v/one")];
     Started {
         namespace: "v".into(),
         pod: format!("rollout-{second}"),
@@ -66,8 +66,6 @@ fn a_rollout_that_went_well_is_let_through() {
     assert_eq!((only(problems).as_str(), allowed), ("", 0));
     assert_eq!(only(bench(true).status(&completed(&["v/one", "v/two"]), NEW, &both())), "");
     assert_eq!(only(bench(true).end(NEW, &both())), "");
-    assert_eq!(time(Duration::from_secs(4), Duration::from_secs(6)), None);
-    assert_eq!(memory(20.0, 25.0, 40.0), None);
 }
 
 #[test]
@@ -124,7 +122,15 @@ fn a_device_that_failed_had_its_board_taken_by_somebody_who_may() {
     sessions[0].endpoint = "http://192.0.2.101:80/".into();
     assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "");
     assert_eq!(only(bench(true).status(&status, NEW, &sessions)), "Failed");
+    sessions[0].env.remove("PERMIT");
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed", "no job's Pod");
+    sessions[0].env.insert("PERMIT".into(), "own".into());
+    // Superseded is skipped, and not done.
+    status.counts = Some(Counts { total: 2, succeeded: 1, skipped: 1, ..Counts::default() });
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "");
     status.failures[0].reason = "NameConflict".into();
+    assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "SaidDone, Failed");
+    status.counts = Some(Counts { total: 2, succeeded: 1, ..Counts::default() });
     assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed");
     status.failures.clear();
     assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed");
@@ -173,11 +179,31 @@ fn at_the_end_the_boards_run_what_was_asked_for() {
 }
 
 #[test]
-fn time_and_memory_have_limits() {
+fn a_rollout_is_held_up_when_two_plays_of_three_say_so() {
     let seconds = Duration::from_secs;
-    assert_eq!(time(seconds(4), seconds(10)).map(|p| p.kind), Some(Kind::Late));
-    assert_eq!(memory(20.0, 50.0, 50.0).map(|p| p.kind), Some(Kind::Grew));
-    assert_eq!(memory(20.0, 20.0, 120.0).map(|p| p.kind), Some(Kind::Grew));
+    assert!((ratio(seconds(4), seconds(6)) - 1.5).abs() < 1e-9);
+    assert_eq!(held_up(&[]), None);
+    assert_eq!(held_up(&[1.5]), Some(false));
+    assert_eq!(held_up(&[1.6]), None, "once may be chance");
+    assert_eq!(held_up(&[1.6, 1.6]), Some(true));
+    assert_eq!(held_up(&[1.6, 1.4]), None);
+    assert_eq!(held_up(&[1.6, 1.4, 1.6]), Some(true));
+    assert_eq!(held_up(&[1.6, 1.4, 1.4]), Some(false));
+}
+
+#[test]
+fn memory_has_limits_and_does_not_grow_with_each_attack() {
+    let said = |kept: &[f64], peak: f64| match memory(20.0, kept, peak) {
+        None => "again".to_owned(),
+        Some(problem) => only(problem.into_iter().collect()),
+    };
+    assert_eq!(said(&[25.0], 40.0), "");
+    assert_eq!(said(&[20.0], 120.0), "Grew");
+    assert_eq!(said(&[50.0], 50.0), "again");
+    assert_eq!(said(&[50.0, 53.0], 60.0), "", "what was kept was used");
+    assert_eq!(said(&[50.0, 60.0, 40.0], 60.0), "");
+    assert_eq!(said(&[40.0, 50.0, 60.0], 60.0), "again");
+    assert_eq!(said(&[40.0, 50.0, 60.0, 70.0], 70.0), "Grew");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use flashjob_sim::Luck;
 use serde_json::{Map, Value, json};
 
 use super::judge::FLASHER;
-use super::world::TRUE;
+use super::world::{STUBBORN, TRUE, World};
 
 /// The victim's job.
 #[derive(Clone, Debug, Default)]
@@ -158,8 +158,31 @@ pub fn nonsense(mut header: Value, luck: &mut Luck) -> Value {
     header
 }
 
-/// A record of a device with something in it that nobody can calculate with.
-pub fn broken_record(mut record: Value, luck: &mut Luck) -> Value {
+/// A Pod that never ends, as if a job of the attacker's had been given this board.
+pub fn squatter(job: &str, uid: &str, board: &str) -> Value {
+    let of = Target { name: job.to_owned(), uid: uid.to_owned(), ..Target::default() };
+    let target = names::target(uid, job, "squat");
+    json!({
+        "metadata": {
+            "name": names::pod(job, &target, 1), "ownerReferences": of.owner(),
+            "labels": { names::JOB_UID: uid, names::TARGET: target, names::ATTEMPT: "1" },
+        },
+        "spec": {
+            "restartPolicy": "Never", "terminationGracePeriodSeconds": 86400,
+            "containers": [{
+                "name": "flash-container", "image": STUBBORN,
+                "env": [{ "name": "HOST_ENDPOINT", "value": board }],
+            }],
+        },
+    })
+}
+
+/// A record of a device with something in it that nobody can calculate with, or that is not the attacker's to say.
+pub fn broken_record(mut record: Value, luck: &mut Luck, world: &World) -> Value {
+    let nth = luck.below(world.paths.len());
+    let (namespace, name) = world.paths[nth].split_once('/').unwrap_or_default();
+    let board = &world.bench.boards[&world.devices[nth]];
+    let own = record["pinned"].clone();
     let all = [
         ("attempt", json!(u32::MAX)),
         ("tries", json!(u32::MAX)),
@@ -169,9 +192,20 @@ pub fn broken_record(mut record: Value, luck: &mut Luck) -> Value {
         ("ended", json!("-009999-01-02T01:59:59Z")),
         ("open", json!(true)),
         ("pinned", json!({ "namespace": "", "name": "", "endpoint": "" })),
+        // The victim's board, under its own name and under that of one's own.
+        ("pinned", json!({ "namespace": namespace, "name": name, "endpoint": board })),
+        (
+            "pinned",
+            json!({ "namespace": own["namespace"], "name": own["name"], "endpoint": board }),
+        ),
     ];
     if let Some((key, value)) = luck.pick(&all) {
         record[*key] = value.clone();
+        // Its attempt is under way, or it waits for one.
+        if *key == "pinned" {
+            record["outcome"] = Value::Null;
+            record["open"] = json!(luck.chance(1, 2));
+        }
     }
     record
 }

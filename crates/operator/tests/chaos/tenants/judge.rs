@@ -10,14 +10,17 @@ use flashjob_sim::Started;
 
 /// The image that reaches a board. Whatever else a Pod runs, the board knows nothing of it.
 pub const FLASHER: &str = "registry.example/flasher:1";
-/// How much longer than alone the victim may take.
+/// How many times as long as alone the victim may take.
 pub const RATIO: f64 = 1.5;
-/// What a rollout of seconds may take on top, because other programs share the machine.
-pub const NOISE: Duration = Duration::from_secs(3);
+/// What every Pod of a job has in its environment.
+const PERMIT: &str = "PERMIT";
 /// The memory the Deployment gives the operator is 128 MiB.
 const MOST_MEMORY: f64 = 96.0;
-/// What may be left in memory of an attack whose objects are all gone: allocators give back late.
-const MOST_GROWTH: f64 = 16.0;
+/// What may be left in memory of an attack whose objects are all gone, and what more of each that follows; and how many
+/// there are at most.
+const MOST_KEPT: f64 = 16.0;
+const MOST_GROWTH: f64 = 4.0;
+const ATTACKS: usize = 4;
 
 /// What kind of thing is wrong, for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +43,8 @@ pub enum Kind {
     Stuck,
     /// The operator ended by itself.
     OperatorEnded,
+    /// The operator did not answer the kubelet, which then ends it.
+    Unhealthy,
     /// The operator took more memory than it may, or kept it.
     Grew,
     /// A status was not as every status has to be.
@@ -105,7 +110,10 @@ impl Bench {
             problems.push(Problem::new(Kind::SaidDone, words));
         }
         let counts = status.counts.unwrap_or_default();
+        // What was skipped is done, unless it is said to be superseded.
+        let superseded = status.failures.iter().filter(|f| f.reason == "Superseded").count();
         let counted = usize::try_from(counts.succeeded + counts.skipped).unwrap_or(usize::MAX);
+        let counted = counted.saturating_sub(superseded);
         if counted > flashed.len() {
             let words = format!("{counted} are counted as done, and {} are", flashed.len());
             problems.push(Problem::new(Kind::SaidDone, words));
@@ -209,36 +217,56 @@ impl Bench {
         self.boards.values().filter(by_victim).map(String::as_str).collect()
     }
 
-    /// The boards a stranger's Pod was made for, whatever it did there.
+    /// The boards a Pod of a stranger's job was made for, whatever it did there. One without a permit was made by no job.
     pub fn taken(&self, sessions: &[Started]) -> BTreeSet<&str> {
         let foreign: BTreeSet<String> = sessions
             .iter()
-            .filter(|session| session.namespace != self.victim)
+            .filter(|session| session.namespace != self.victim && session.env.contains_key(PERMIT))
             .map(|session| address(&session.endpoint))
             .collect();
         self.boards.values().map(String::as_str).filter(|board| foreign.contains(*board)).collect()
     }
 }
 
-/// What the rollout may take beside an attack, given what it took alone.
-pub fn limit(alone: Duration) -> Duration {
-    alone.mul_f64(RATIO) + NOISE
+/// How many times as long as alone a rollout took.
+pub fn ratio(alone: Duration, attacked: Duration) -> f64 {
+    attacked.as_secs_f64() / alone.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
-/// Holds the time of a rollout beside an attack against that alone.
-pub fn time(alone: Duration, attacked: Duration) -> Option<Problem> {
-    let words = || {
-        let (alone, attacked) = (alone.as_secs_f64(), attacked.as_secs_f64());
-        format!("{attacked:.1} s beside the attack, {alone:.1} s alone")
-    };
-    (attacked > limit(alone)).then(|| Problem::new(Kind::Late, words()))
+/// Whether a rollout was held up, by how many times as long as alone it took in each play of the same seed. `None`: one
+/// more play has to tell. Others use the machine, too, and hit either of the two times; so one play that is over
+/// proves nothing, but two of three do.
+pub fn held_up(ratios: &[f64]) -> Option<bool> {
+    let over = ratios.iter().filter(|ratio| **ratio > RATIO).count();
+    match (over, ratios.len() - over) {
+        (0, 1..) | (_, 2..) => Some(false),
+        (2.., _) => Some(true),
+        _ => None,
+    }
 }
 
-/// Holds the operator's memory, in MiB, against what it may have: before the attack, when all of it is gone, and the most.
-pub fn memory(before: f64, after: f64, peak: f64) -> Option<Problem> {
-    let wrong = peak > MOST_MEMORY || after > before + MOST_GROWTH;
-    let words = || format!("{before:.0} MiB before, {after:.0} after, {peak:.0} at most");
-    wrong.then(|| Problem::new(Kind::Grew, words()))
+/// After how long a rollout is not slow any more, but stuck.
+pub fn patience(alone: Duration) -> Duration {
+    alone.mul_f64(2.0 * RATIO) + Duration::from_secs(20)
+}
+
+/// Holds the operator's memory, in MiB, against what it may have: before the attack, after each time that all of it was
+/// gone, and the most. `None`: the attack has to come once more to tell. Allocators give back late, so what is kept after
+/// one attack may be room for the next; what grows with each is not.
+pub fn memory(before: f64, kept: &[f64], peak: f64) -> Option<Option<Problem>> {
+    let words = || format!("{before:.0} MiB before, {kept:.0?} after, {peak:.0} at most");
+    let grew = || Some(Some(Problem::new(Kind::Grew, words())));
+    if peak > MOST_MEMORY {
+        return grew();
+    }
+    let (last, earlier) = kept.split_last()?;
+    let room = earlier.iter().copied().reduce(f64::max).unwrap_or(before);
+    let more = if earlier.is_empty() { MOST_KEPT } else { MOST_GROWTH };
+    match *last <= room + more {
+        true => Some(None),
+        false if kept.len() < ATTACKS => None,
+        false => grew(),
+    }
 }
 
 /// A board's address, however it is written.

@@ -1,14 +1,17 @@
 //! The operator's lives in one run: killed when the plot says so, and watched for what it does by itself.
 
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
+use std::net::SocketAddrV4;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use flashjob_sim::Usage;
+use flashjob_sim::stage::Block;
+use flashjob_sim::{Usage, eventually};
 use tokio::time::sleep;
 
 use super::judge::{Kind, Problem};
-use crate::arena::{Arena, Life};
+use super::probe::{self, LIVENESS, READINESS};
+use crate::arena::{Arena, HEALTH, Life, PATIENCE};
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -19,15 +22,39 @@ pub struct Operators<'a> {
     arena: &'a Arena,
     flags: Vec<String>,
     lives: RefCell<Vec<Life>>,
+    began: Cell<Instant>,
     problems: RefCell<Vec<Problem>>,
     /// The most memory any of them had.
     pub peak: Cell<f64>,
+    /// Where it says whether it is well: for the kubelet, and for whoever else reaches it.
+    pub health: SocketAddrV4,
+    _address: Block,
 }
 
 impl<'a> Operators<'a> {
-    pub fn start(arena: &'a Arena, flags: Vec<String>) -> Result<Self> {
+    pub fn start(arena: &'a Arena, mut flags: Vec<String>) -> Result<Self> {
+        let address = Block::claim()?;
+        let health = address.board(0, 8081);
+        flags.push(format!("{HEALTH}={health}"));
         let lives = RefCell::new(vec![arena.operator(&flags, None)?]);
-        Ok(Self { arena, flags, lives, problems: RefCell::default(), peak: Cell::new(0.0) })
+        Ok(Self {
+            arena,
+            flags,
+            lives,
+            began: Cell::new(Instant::now()),
+            problems: RefCell::default(),
+            peak: Cell::new(0.0),
+            health,
+            _address: address,
+        })
+    }
+
+    /// Until the first of them can be expected to work.
+    pub async fn ready(&self) -> Result<()> {
+        eventually("the operator to be ready", PATIENCE, async || {
+            Ok(probe::ask(self.health, READINESS).await.ok())
+        })
+        .await
     }
 
     /// Kills it, and starts the next as a kubelet would: at once.
@@ -37,11 +64,20 @@ impl<'a> Operators<'a> {
             life.running.stop();
         }
         lives.push(self.arena.operator(&self.flags, None)?);
+        self.began.set(Instant::now());
         Ok(())
     }
 
-    /// Starts it again whenever it has ended by itself, which it must not. Returns when that goes on and on.
+    /// Looks after it as a kubelet would: it is started again when it has ended by itself, and ended when it does not say
+    /// that it is well. It must come to neither. Returns when that goes on and on.
     pub async fn mind(&self) -> Result<()> {
+        tokio::select! {
+            ended = self.mind_its_end() => ended,
+            ended = self.mind_its_health() => ended,
+        }
+    }
+
+    async fn mind_its_end(&self) -> Result<()> {
         loop {
             sleep(LOOK).await;
             if let Ok(usage) = self.usage() {
@@ -53,12 +89,46 @@ impl<'a> Operators<'a> {
                 .last_mut()
                 .and_then(|life| life.running.has_ended().then(|| tail(&life.log(), 600)));
             let Some(words) = ended else { continue };
-            self.problems.borrow_mut().push(Problem::new(Kind::OperatorEnded, words));
-            if self.problems.borrow().len() > MOST_ENDS {
+            if self.go_on_after(Problem::new(Kind::OperatorEnded, words))? {
                 return Ok(());
             }
+        }
+    }
+
+    async fn mind_its_health(&self) -> Result<()> {
+        let mut missed = 0;
+        loop {
+            sleep(probe::PERIOD).await;
+            let asked = self.began.get();
+            if asked.elapsed() < probe::FIRST {
+                missed = 0;
+                continue;
+            }
+            let answer = probe::ask(self.health, LIVENESS).await;
+            match answer {
+                // Of the life that was asked nothing is known any more.
+                _ if asked != self.began.get() => missed = 0,
+                Ok(()) => missed = 0,
+                Err(_) if missed + 1 < probe::MOST_MISSED => missed += 1,
+                Err(error) => {
+                    missed = 0;
+                    let words = format!("the kubelet ends it after several probes: {error:#}");
+                    if self.go_on_after(Problem::new(Kind::Unhealthy, words))? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes what became of one life and begins the next, unless there were too many.
+    fn go_on_after(&self, problem: Problem) -> Result<bool> {
+        self.problems.borrow_mut().push(problem);
+        let too_many = self.problems.borrow().len() > MOST_ENDS;
+        if !too_many {
             self.restart()?;
         }
+        Ok(too_many)
     }
 
     /// What the one that runs has used.

@@ -22,16 +22,36 @@ pub enum Campaign {
     ForgedPods,
     /// Services with the labels and the owner of the victim's.
     ForgedServices,
+    /// Pods that never end and say that they are at the victim's boards: of jobs of its own, of such that are gone, and of
+    /// such that never were.
+    Squatters,
     /// More than a hundred jobs at once.
     Flood,
     /// Jobs that name ten thousand devices, or a few with very long names, and selectors.
     LargeJobs,
+    /// Jobs with any spec that the API server takes, sensible or not, and edits of them.
+    AnySpec,
     /// Jobs made, edited, deleted, robbed of finalizer, ledger and Pods, with the victim's name and annotations.
     Churn,
+    /// Connections to the operator's port for health that say nothing.
+    IdleConnections,
+}
+
+impl Campaign {
+    /// How many milliseconds it takes to have an effect.
+    fn prelude(self) -> usize {
+        match self {
+            // A Service that waits holds up others after five seconds.
+            Campaign::Unserved => 6500,
+            // A kubelet takes three probes of a second to lose its patience.
+            Campaign::IdleConnections => 5000,
+            _ => 200,
+        }
+    }
 }
 
 /// In the order of the first seeds: each has its own, and half of the others come with more.
-pub const CAMPAIGNS: [Campaign; 10] = [
+pub const CAMPAIGNS: [Campaign; 13] = [
     Campaign::ForgedLedgers,
     Campaign::BrokenLedgers,
     Campaign::Unserved,
@@ -39,9 +59,12 @@ pub const CAMPAIGNS: [Campaign; 10] = [
     Campaign::Usurpers,
     Campaign::ForgedPods,
     Campaign::ForgedServices,
+    Campaign::Squatters,
     Campaign::Flood,
     Campaign::LargeJobs,
+    Campaign::AnySpec,
     Campaign::Churn,
+    Campaign::IdleConnections,
 ];
 
 /// How the victim's job names its boards.
@@ -98,8 +121,7 @@ impl Plot {
         restarts.sort_unstable();
         restarts.dedup();
         let written = [Written::Path, Written::Name, Written::Uid];
-        // A Service that waits holds up others after five seconds.
-        let least = if campaigns.contains(&Campaign::Unserved) { 6500 } else { 200 };
+        let least = campaigns.iter().map(|campaign| campaign.prelude()).max().unwrap_or_default();
         Self {
             boards,
             batch: 2 + luck.below(3),

@@ -23,6 +23,8 @@ use crate::record::Record;
 pub const TRUE: &str = "registry.example/true:1";
 /// One that never ends.
 pub const SLEEP: &str = "registry.example/sleep:1";
+/// One that never ends, and takes its time when it is told to.
+pub const STUBBORN: &str = "registry.example/stubborn:1";
 /// How many boards the attacker has.
 const ATTACKERS_BOARDS: usize = 2;
 const POOL: usize = 200;
@@ -167,13 +169,14 @@ impl World {
     /// Everything goes, the attacker's forgeries first.
     pub async fn clean_up(&self) -> Result<()> {
         for home in [&self.attacker, &self.victim] {
-            self.delete_all::<Pod>(home).await?;
+            // At once, whatever their containers think of it.
+            self.delete_all::<Pod>(home, &DeleteParams::background().grace_period(0)).await?;
             let services: Api<Service> = Api::namespaced(self.client.clone(), home);
             for service in services.list_metadata(&ListParams::default()).await? {
                 let _ = services.delete(&service.name_any(), &DeleteParams::default()).await;
             }
-            self.delete_all::<FlashJob>(home).await?;
-            self.delete_all::<ResourceQuota>(home).await?;
+            self.delete_all::<FlashJob>(home, &DeleteParams::background()).await?;
+            self.delete_all::<ResourceQuota>(home, &DeleteParams::background()).await?;
         }
         for home in [&self.attacker, &self.victim] {
             let jobs: Api<FlashJob> = Api::namespaced(self.client.clone(), home);
@@ -182,19 +185,18 @@ impl World {
             })
             .await?;
             // In place of the garbage collector.
-            self.delete_all::<ConfigMap>(home).await?;
+            self.delete_all::<ConfigMap>(home, &DeleteParams::background()).await?;
         }
         Ok(())
     }
 
-    async fn delete_all<K>(&self, home: &str) -> Result<()>
+    async fn delete_all<K>(&self, home: &str, params: &DeleteParams) -> Result<()>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
         let all: Api<K> = Api::namespaced(self.client.clone(), home);
-        let params = DeleteParams::background();
-        let deleted = all.delete_collection(&params, &ListParams::default()).await;
+        let deleted = all.delete_collection(params, &ListParams::default()).await;
         deleted.map(drop).with_context(|| format!("{} of {home} cannot be deleted", K::kind(&())))
     }
 }
@@ -215,6 +217,7 @@ fn script(pod: &Pod, flash: Duration) -> Script {
     match spec.and_then(|spec| spec.containers.first()?.image.as_deref()) {
         Some(TRUE) => Script::success(""),
         Some(SLEEP) => Script::ending(End::Never),
+        Some(STUBBORN) => Script::ending(End::Never).on_sigterm(PATIENCE, 143, ""),
         _ => Script::success("").run_for(flash),
     }
 }
