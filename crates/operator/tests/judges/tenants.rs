@@ -7,7 +7,7 @@ use flashjob_sim::Started;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::judge::{Bench, FLASHER, Kind, Problem, address, held_up, kinds, memory, ratio};
+use crate::judge::{Bench, FLASHER, Problem, address, held_up, kinds, memory, ratio};
 
 const NEW: &str = "0.3.0";
 
