@@ -1,6 +1,6 @@
 //! From API objects to the few facts a decision depends on.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use flashjob_api::instance;
@@ -53,10 +53,8 @@ pub struct Child<T> {
 impl SeenJob {
     /// Everything about it that a decision or a write depends on, in one number.
     pub fn looks(&self, key: &RandomState) -> u64 {
-        let mut hash = key.build_hasher();
         let Job { generation, deleting, finalizer, ledger, .. } = &*self.job;
-        (generation, deleting, finalizer, ledger, self.status.to_string()).hash(&mut hash);
-        hash.finish()
+        key.hash_one((generation, deleting, finalizer, ledger, self.status.to_string()))
     }
 }
 
