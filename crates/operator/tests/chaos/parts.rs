@@ -6,6 +6,7 @@ use flashjob_sim::Luck;
 use crate::arena::Arena;
 use crate::scenario;
 use crate::schedule::Schedule;
+use crate::tenants::plot::SHORT;
 
 /// The parts, in the order they are played.
 pub const PARTS: [&str; 5] = ["crashes", "stale", "edits", "firmware", "tenants"];
@@ -17,7 +18,7 @@ const PAIRS: u64 = 400;
 const STORMS: (u64, u64) = (480, 16);
 const EDITS: (u64, u64) = (200, 8);
 const BAD_FIRMWARE: (u64, u64) = (200, 8);
-const TENANTS: (u64, u64) = (200, 5);
+const TENANTS: u64 = 200;
 
 /// All schedules of a part, or those of the short form.
 pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
@@ -27,7 +28,8 @@ pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Sche
         "stale" => seeds(STORMS).map(Schedule::Weather).collect(),
         "edits" => seeds(EDITS).map(Schedule::Edits).collect(),
         "firmware" => seeds(BAD_FIRMWARE).map(Schedule::BadFirmware).collect(),
-        _ => seeds(TENANTS).map(Schedule::Tenants).collect(),
+        _ if full => (SEED..SEED + TENANTS).map(Schedule::Tenants).collect(),
+        _ => SHORT.map(Schedule::Tenants).to_vec(),
     })
 }
 

@@ -6,4 +6,7 @@
 #[allow(dead_code, reason = "what the world alone uses")]
 #[path = "../chaos/tenants/judge.rs"]
 mod judge;
+#[allow(dead_code, reason = "what the world alone uses")]
+#[path = "../chaos/tenants/plot.rs"]
+mod plot;
 mod tenants;

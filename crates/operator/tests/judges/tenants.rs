@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::judge::{Bench, FLASHER, Problem, address, held_up, kinds, memory, ratio};
+use crate::plot::{CAMPAIGNS, Campaign, Plot, SHORT};
 
 const NEW: &str = "0.3.0";
 
@@ -204,6 +205,24 @@ fn memory_has_limits_and_does_not_grow_with_each_attack() {
     assert_eq!(said(&[50.0, 60.0, 40.0], 60.0), "");
     assert_eq!(said(&[40.0, 50.0, 60.0], 60.0), "again");
     assert_eq!(said(&[40.0, 50.0, 60.0, 70.0], 70.0), "Grew");
+}
+
+#[test]
+fn the_short_form_has_every_campaign_both_settings_and_the_garbage_collector() {
+    let plots = SHORT.map(Plot::new);
+    let by_itself = |campaign: Campaign, own: bool| {
+        plots.iter().any(|plot| plot.campaigns == [campaign] && plot.own == own)
+    };
+    for campaign in CAMPAIGNS {
+        assert!(by_itself(campaign, true) || by_itself(campaign, false), "{campaign:?}");
+    }
+    for campaign in [Campaign::Usurpers, Campaign::BrokenLedgers] {
+        assert!(by_itself(campaign, true) && by_itself(campaign, false), "{campaign:?}");
+    }
+    assert!(by_itself(Campaign::Squatters, true));
+    for own in [true, false] {
+        assert!(plots.iter().any(|plot| plot.collector && plot.own == own));
+    }
 }
 
 #[test]

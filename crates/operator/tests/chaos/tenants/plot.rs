@@ -67,6 +67,13 @@ pub const CAMPAIGNS: [Campaign; 13] = [
     Campaign::IdleConnections,
 ];
 
+/// So many seeds have one campaign each.
+const FIRST_ROUND: u64 = CAMPAIGNS.len() as u64;
+
+/// The short form: the first round, and the other setting of `--device-namespaces` for the two to which it makes the
+/// greatest difference.
+pub const SHORT: [u64; 15] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 96];
+
 /// How the victim's job names its boards.
 #[derive(Clone, Copy, Debug)]
 pub enum Written {
@@ -100,11 +107,9 @@ pub struct Plot {
 impl Plot {
     pub fn new(seed: u64) -> Self {
         let mut luck = Luck::new(seed);
-        let all = CAMPAIGNS.len();
-        let nth = usize::try_from(seed.wrapping_sub(1) % all as u64).unwrap_or_default();
+        let nth = usize::try_from(seed.wrapping_sub(1) % FIRST_ROUND).unwrap_or_default();
         let mut campaigns = vec![CAMPAIGNS[nth]];
-        // The first round has each by itself.
-        while seed > all as u64 && campaigns.len() < 3 && luck.chance(1, 2) {
+        while seed > FIRST_ROUND && campaigns.len() < 3 && luck.chance(1, 2) {
             campaigns.extend(luck.pick(&CAMPAIGNS));
         }
         campaigns.sort();
