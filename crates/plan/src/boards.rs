@@ -53,6 +53,8 @@ struct Party {
     seniority: Seniority,
     stray: bool,
     holds: Vec<String>,
+    /// Those it was given here, since this process began.
+    started: HashSet<String>,
     wants: Vec<String>,
     knows: Vec<String>,
 }
@@ -101,6 +103,13 @@ impl Boards {
         }
     }
 
+    /// A Pod is made for this board. What this process has begun itself it knows to be at the board, whatever Akri shows
+    /// from now on.
+    pub fn start(&mut self, job: &str, endpoint: &str) {
+        let party = self.jobs.entry(job.to_owned()).or_default();
+        party.started.insert(normal(endpoint).into_owned());
+    }
+
     /// These boards a job holds now. Says whether one has become free.
     pub fn hold(&mut self, job: &str, endpoints: Vec<String>) -> bool {
         let endpoints = all_normal(endpoints);
@@ -116,6 +125,7 @@ impl Boards {
         let party = self.jobs.entry(job.to_owned()).or_default();
         let before = std::mem::replace(&mut party.holds, endpoints.clone());
         let held: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
+        party.started.retain(|endpoint| held.contains(endpoint.as_str()));
         let freed: Vec<String> =
             before.into_iter().filter(|e| !held.contains(e.as_str())).collect();
         for endpoint in &freed {
@@ -236,8 +246,12 @@ impl Boards {
         endpoint: &str,
         may_use: impl Fn(&str) -> bool,
     ) -> Option<String> {
-        let board = self.boards.get(&*normal(endpoint))?;
-        let counts = |other: &&String| *other == job || self.is_of(other, &may_use);
+        let endpoint = &*normal(endpoint);
+        let board = self.boards.get(endpoint)?;
+        let started =
+            |other: &str| self.jobs.get(other).is_some_and(|p| p.started.contains(endpoint));
+        let counts =
+            |other: &&String| *other == job || started(other) || self.is_of(other, &may_use);
         let holder = board.held_by.iter().find(counts).filter(|holder| *holder != job);
         let stray = || board.strays.iter().find(|stray| self.concerns(stray, job));
         holder.or_else(stray).map(|other| self.name(other))

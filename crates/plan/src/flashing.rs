@@ -146,7 +146,8 @@ impl Round<'_> {
         let address = spec.external_ip.as_deref().map_or(address, Address::Given);
         let object = Box::new(pod::pod(self.view.job, spec, (index, record), instance, address));
         let (target, attempt) = (record.target.clone(), record.attempt);
-        self.plan.creates.push(NewObject::Pod { target, attempt, object });
+        let board = record.pinned.as_ref().map_or(String::new(), |p| p.endpoint.clone());
+        self.plan.creates.push(NewObject::Pod { target, attempt, board, object });
         self.waits(record, State::Starting, "the flash Pod is being made", None);
     }
 

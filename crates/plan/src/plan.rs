@@ -85,6 +85,8 @@ pub enum NewObject {
         target: String,
         /// Which attempt.
         attempt: u32,
+        /// Where the board is.
+        board: String,
         /// The object.
         object: Box<Pod>,
     },

@@ -128,7 +128,8 @@ impl Engine {
                     Answer::ServiceCreated { target, created }
                 });
             }
-            NewObject::Pod { target, attempt, object } => {
+            NewObject::Pod { target, attempt, board, object } => {
+                self.boards.start(uid, &board);
                 self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
                 self.enqueue(uid, |turn| async move {
                     let created = write::create(&turn, *object).await.map(observe::pod);

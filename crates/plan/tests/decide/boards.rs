@@ -84,6 +84,20 @@ fn who_holds_a_board_without_leave_does_not_hide_who_has_it() {
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
+/// It was at an address that Akri did not show yet.
+#[test]
+fn what_this_process_has_begun_holds_its_board_whatever_akri_shows_later() {
+    let mut world = World::new(&["a"], json!({}));
+    world.settings.device_namespaces = DeviceNamespaces::Own;
+    world.introduce("early", "elsewhere/early", 5);
+    world.boards.start("early", "http://at-a");
+    world.boards.hold("early", vec!["at-a".into()]);
+    assert_eq!(state(&world.settle(), "a"), "Blocked");
+    world.boards.hold("early", vec![]);
+    world.boards.hold("early", vec!["at-a".into()]);
+    assert_eq!(state(&world.settle(), "a"), "Starting", "that one is over");
+}
+
 #[test]
 fn a_ledger_leads_to_no_board_that_the_job_may_not_use() {
     let mut world = World::named("elsewhere/job", 0, &["a"], json!({}));

@@ -256,7 +256,7 @@ impl World {
                 };
                 self.children.entry(target).or_default().service.see(facts);
             }
-            NewObject::Pod { target, attempt, object } => {
+            NewObject::Pod { target, attempt, object, .. } => {
                 let facts = Pod {
                     version,
                     name: object.metadata.name.clone().unwrap(),
