@@ -31,6 +31,9 @@ use arena::Arena;
 use parts::PARTS;
 use schedule::{Played, Schedule, Tally, play_all, say};
 
+/// How many schedules that are timed are played side by side at most.
+const TIMED: usize = 4;
+
 #[derive(Parser)]
 struct Args {
     /// Which parts to play: crashes, stale, edits, firmware, tenants, hostile; all when none is named
@@ -107,7 +110,10 @@ async fn play_parts(args: &Args, arenas: usize, wants: impl Fn(&str) -> bool) ->
             Some(seeds) => seeds.map(|seed| parts::one(part, seed)).collect::<Result<_>>()?,
             None => parts::schedules(part, arenas.first().context("no arena")?, args.full).await?,
         };
-        tallies.push((part, play_all(part, &mut arenas, schedules).await));
+        // What is timed has more of the machine.
+        let most = if part == "tenants" { TIMED } else { usize::MAX };
+        let side_by_side = most.min(arenas.len());
+        tallies.push((part, play_all(part, &mut arenas[..side_by_side], schedules).await));
     }
     say(&report(&tallies));
     for (_, tally) in tallies.iter().filter(|(part, _)| *part == "tenants") {

@@ -57,6 +57,14 @@ impl Schedule {
             Schedule::Tenants(seed) => tenants::play(arena, *seed).await,
         }
     }
+
+    /// What is to be said when each of these plays went well. `None`: one more has to tell, with the machine for itself.
+    fn verdict(&self, plays: &[Played]) -> Option<Result<Played>> {
+        match self {
+            Schedule::Tenants(seed) => tenants::verdict(*seed, plays),
+            _ => plays.last().map(|played| Ok(*played)),
+        }
+    }
 }
 
 /// What a schedule came to that went well.
@@ -96,58 +104,94 @@ pub struct Tally {
     pub took: Duration,
 }
 
-/// Plays schedules on all arenas side by side, and says how far it is.
+/// Plays schedules on all arenas side by side, and says how far it is. Those that are to be played again come at the end, one
+/// after the other.
 pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule>) -> Tally {
     let began = Instant::now();
     let all = schedules.len();
     let queue = Mutex::new(VecDeque::from(schedules));
     let tally = Mutex::new(Tally::default());
-    let queue = &queue;
-    let tally_ref = &tally;
+    let again = Mutex::new(Vec::new());
+    let (queue, again_ref) = (&queue, &again);
+    let settle = |schedule: Schedule, outcome: Result<Played>| {
+        let mut tally = lock(&tally);
+        tally.settle(title, schedule, outcome);
+        let done = tally.schedules;
+        if done % 50 == 0 || done == all {
+            let seconds = began.elapsed().as_secs();
+            let failed = tally.failed.len();
+            say(&format!("{title}: {done} of {all} in {seconds} s, {failed} failed"));
+        }
+    };
+    let settle = &settle;
     let workers = arenas.iter_mut().map(|arena| async move {
         loop {
             let Some(schedule) = lock(queue).pop_front() else { return };
-            let played = schedule.play(arena).await;
-            // A world that went wrong leaves its jobs behind: the next one gets another arena.
-            if played.is_err()
-                && let Ok(fresh) = Arena::start(&arena.program).await
-            {
-                *arena = fresh;
-            }
-            let mut tally = lock(tally_ref);
-            tally.schedules += 1;
-            tally.deaths_set += schedule.deaths();
-            match played {
-                Ok(played) => {
-                    tally.sums.add(played);
-                    tally.well.push((schedule, played));
-                }
-                Err(error) => {
-                    let replay = schedule.replay();
-                    let log = keep(&replay, &format!("{error:#}"));
-                    let what = error.to_string();
-                    let what = what.lines().next().unwrap_or_default();
-                    say(&format!(
-                        "{title}: FAILED: {what}\n  again: make chaos ARGS='{replay}'\n  log: {log}"
-                    ));
-                    tally.verdicts.push(what.to_owned());
-                    tally.failed.push(replay);
-                }
-            }
-            let done = tally.schedules;
-            if done % 50 == 0 || done == all {
-                let seconds = began.elapsed().as_secs();
-                say(&format!(
-                    "{title}: {done} of {all} in {seconds} s, {} failed",
-                    tally.failed.len()
-                ));
+            match play(&schedule, arena).await {
+                Ok(played) => match schedule.verdict(&[played]) {
+                    Some(outcome) => settle(schedule, outcome),
+                    None => lock(again_ref).push((schedule, played)),
+                },
+                Err(error) => settle(schedule, Err(error)),
             }
         }
     });
     futures::future::join_all(workers).await;
+    let again = std::mem::take(&mut *lock(&again));
+    if let Some(arena) = arenas.first_mut() {
+        for (schedule, first) in again {
+            let outcome = play_again(&schedule, first, arena).await;
+            settle(schedule, outcome);
+        }
+    }
     let mut tally = std::mem::take(&mut *lock(&tally));
     tally.took = began.elapsed();
     tally
+}
+
+async fn play(schedule: &Schedule, arena: &mut Arena) -> Result<Played> {
+    let played = schedule.play(arena).await;
+    // A world that went wrong leaves its jobs behind: the next one gets another arena.
+    if played.is_err()
+        && let Ok(fresh) = Arena::start(&arena.program).await
+    {
+        *arena = fresh;
+    }
+    played
+}
+
+async fn play_again(schedule: &Schedule, first: Played, arena: &mut Arena) -> Result<Played> {
+    let mut plays = vec![first];
+    loop {
+        plays.push(play(schedule, arena).await?);
+        if let Some(outcome) = schedule.verdict(&plays) {
+            return outcome;
+        }
+    }
+}
+
+impl Tally {
+    fn settle(&mut self, title: &str, schedule: Schedule, outcome: Result<Played>) {
+        self.schedules += 1;
+        self.deaths_set += schedule.deaths();
+        match outcome {
+            Ok(played) => {
+                self.sums.add(played);
+                self.well.push((schedule, played));
+            }
+            Err(error) => {
+                let replay = schedule.replay();
+                let log = keep(&replay, &format!("{error:#}"));
+                let what = error.to_string();
+                let what = what.lines().next().unwrap_or_default();
+                say(&format!(
+                    "{title}: FAILED: {what}\n  again: make chaos ARGS='{replay}'\n  log: {log}"
+                ));
+                self.verdicts.push(what.to_owned());
+                self.failed.push(replay);
+            }
+        }
+    }
 }
 
 impl Played {
@@ -172,7 +216,8 @@ pub fn folder() -> PathBuf {
     target.join("chaos")
 }
 
-fn keep(replay: &str, text: &str) -> String {
+/// Keeps what there is to look into; says where.
+pub fn keep(replay: &str, text: &str) -> String {
     let name: String = replay.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     let path = folder().join(format!("{name}.log"));
     let kept = std::fs::create_dir_all(folder()).and_then(|()| std::fs::write(&path, text));

@@ -4,7 +4,7 @@
 //! Each seed plays the victim's rollout twice, with the operator killed at the same places: alone, and beside the attack.
 //! Then the operator is killed once more, with the forgeries still there, and the victim's job has to stand as it was. The
 //! boards and the victim's statuses are the judge; see `judge` for what they can say. When nothing is wrong but the time, the
-//! seed is played again.
+//! seed is played again at the end, without other schedules beside it.
 
 mod attacker;
 mod campaigns;
@@ -18,7 +18,7 @@ mod specs;
 mod story;
 mod world;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use self::attacker::Attacker;
 use self::judge::{Kind, Problem};
@@ -27,31 +27,43 @@ use self::plot::Plot;
 use self::story::{Run, Told};
 use self::world::World;
 use crate::arena::Arena;
-use crate::schedule::Played;
+use crate::schedule::{Played, keep};
 
-/// Plays one seed, and once or twice more when it only took too long.
+/// Plays one seed once.
 pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
     let plot = Plot::new(seed);
-    let mut plays: Vec<(f64, Played)> = Vec::new();
-    loop {
-        let (Told { played, mut problems }, words) = once(arena, &plot).await?;
-        plays.push((judge::ratio(played.alone, played.attacked), played));
-        let ratios: Vec<f64> = plays.iter().map(|(ratio, _)| *ratio).collect();
-        let held_up = judge::held_up(&ratios);
-        if held_up == Some(true) {
-            let words = format!("times as long as alone, in each play: {ratios:.2?}");
-            problems.push(Problem::new(Kind::Late, words));
-        }
-        if !problems.is_empty() {
-            bail!(failure(&plot, &problems, &words));
-        }
-        if held_up == Some(false) {
-            plays.sort_by(|one, other| one.0.total_cmp(&other.0));
-            let repeats = plays.len() - 1;
-            let (_, middle) = plays[plays.len() / 2];
-            return Ok(Played { repeats, ..middle });
-        }
+    let (Told { played, problems }, words) = once(arena, &plot).await?;
+    if !problems.is_empty() {
+        bail!(failure(&plot, &problems, &words));
     }
+    if judge::held_up(&[ratio(&played)]) != Some(false) {
+        keep(&format!("tenants --seed {seed} slow"), &words);
+    }
+    Ok(played)
+}
+
+/// What is to be said of a seed whose plays all went well but, perhaps, for the time they took.
+pub fn verdict(seed: u64, plays: &[Played]) -> Option<Result<Played>> {
+    let ratios: Vec<f64> = plays.iter().map(ratio).collect();
+    let held_up = judge::held_up(&ratios)?;
+    let mut plays = plays.to_vec();
+    plays.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+    let repeats = plays.len() - 1;
+    let middle = plays.get(plays.len() / 2).copied().unwrap_or_default();
+    Some(match held_up {
+        false => Ok(Played { repeats, ..middle }),
+        true => {
+            let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+            let words = format!(
+                "times as long as alone: {ratios:.2?}, all but the first without other schedules; load of the machine: {load}"
+            );
+            Err(anyhow!(failure(&Plot::new(seed), &[Problem::new(Kind::Late, words)], "")))
+        }
+    })
+}
+
+fn ratio(played: &Played) -> f64 {
+    judge::ratio(played.alone, played.attacked)
 }
 
 /// One play: what came of it, and everything there is to look into.
