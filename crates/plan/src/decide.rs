@@ -15,6 +15,7 @@ use crate::rollout::{self, Turn};
 use crate::round::{Round, is_quiet};
 use crate::spec::Invalid;
 use crate::status::{self, Verdict};
+use crate::time::after;
 use crate::twins::Places;
 
 /// Looks at one job and says what to do.
@@ -96,8 +97,8 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
     if job.generation == 1 {
         // The firmware was wished for when the job was made, however late it is seen: what a newer job has flashed since
-        // then is not undone.
-        ledger.header.revised = job.created.min(now);
+        // then is not undone. (The API server keeps whole seconds, so that second counts as before.)
+        ledger.header.revised = after(job.created, 1).min(now);
     }
     match rollout::turn(spec, &ledger, now) {
         _ if spec.suspend => ledger.header.suspended = Some(now),

@@ -6,6 +6,7 @@ use flashjob_plan::boards_held;
 use flashjob_plan::facts::DeviceNamespaces;
 use flashjob_plan::instances::Instance;
 use flashjob_plan::ledger::Outcome;
+use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::world::World;
@@ -189,6 +190,17 @@ fn an_older_job_that_is_seen_late_does_not_undo_what_a_newer_one_has_flashed() {
     world.after(10);
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+}
+
+/// The API server keeps the whole second of a job's making alone, so of two jobs of one second either may seem the newer.
+#[test]
+fn what_was_flashed_in_the_second_that_a_job_was_made_in_came_before_it() {
+    let mut world = World::new(&["a"], json!({}));
+    world.introduce("same-second", "ns/sooner-and-later-in-the-alphabet", 0);
+    world.now += SignedDuration::from_millis(600);
+    world.boards.flashed("same-second", "at-a", world.now);
+    world.now += SignedDuration::from_millis(300);
+    assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
 #[test]
