@@ -105,8 +105,13 @@ pub struct Tally {
 }
 
 /// Plays schedules on all arenas side by side, and says how far it is. Those that are to be played again come at the end, one
-/// after the other.
-pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule>) -> Tally {
+/// after the other; there are none where times are `judged` by nobody.
+pub async fn play_all(
+    title: &str,
+    arenas: &mut [Arena],
+    schedules: Vec<Schedule>,
+    judged: bool,
+) -> Tally {
     let began = Instant::now();
     let all = schedules.len();
     let queue = Mutex::new(VecDeque::from(schedules));
@@ -130,6 +135,7 @@ pub async fn play_all(title: &str, arenas: &mut [Arena], schedules: Vec<Schedule
             match play(&schedule, arena).await {
                 Ok(played) => match schedule.verdict(&[played]) {
                     Some(outcome) => settle(schedule, outcome),
+                    None if !judged => settle(schedule, Ok(played)),
                     None => lock(again_ref).push((schedule, played)),
                 },
                 Err(error) => settle(schedule, Err(error)),
