@@ -76,6 +76,7 @@ fn measure(devices: usize) -> (Duration, Duration) {
         trouble: None,
         boards: &boards,
         addresses: &addresses,
+        status_due: true,
     };
     let look = best(|| {
         let plan = decide(&view, now);

@@ -38,6 +38,8 @@ pub struct View<'a> {
     pub boards: &'a Boards,
     /// What the Services of all namespaces wait for.
     pub addresses: &'a Addresses,
+    /// The status may be written now. Where it may not, nobody needs the thousands of names that it can have.
+    pub status_due: bool,
 }
 
 /// The operator's settings that decisions depend on.
@@ -123,6 +125,24 @@ pub struct Job {
 impl Job {
     /// Reads a FlashJob. A spec that cannot be read makes an invalid job, not an error.
     pub fn read(metadata: &ObjectMeta, spec: &Value, settings: &Settings) -> Job {
+        let job = Job::without_spec(metadata);
+        match spec {
+            Value::Null => job,
+            spec => Job { spec: Spec::read(spec, settings), ..job },
+        }
+    }
+
+    /// Whether an object with this metadata is read as this very job. Within one generation a spec stays what it is, and need
+    /// not be read again with its thousands of devices.
+    pub fn is_still(&self, metadata: &ObjectMeta) -> bool {
+        let Job { namespace, name, uid, created, generation, deleting, finalizer, ledger, spec: _ } =
+            Job::without_spec(metadata);
+        (&self.uid, &self.namespace, &self.name) == (&uid, &namespace, &name)
+            && (self.generation, self.created) == (generation, created)
+            && (self.deleting, self.finalizer, &self.ledger) == (deleting, finalizer, &ledger)
+    }
+
+    fn without_spec(metadata: &ObjectMeta) -> Job {
         let finalizers = metadata.finalizers.iter().flatten();
         let (name, uid) = (metadata.name.clone(), metadata.uid.clone());
         let (name, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
@@ -138,10 +158,7 @@ impl Job {
             name,
             uid,
             ledger,
-            spec: match spec {
-                Value::Null => Err(Invalid("spec is missing".into())),
-                spec => Spec::read(spec, settings),
-            },
+            spec: Err(Invalid("spec is missing".into())),
         }
     }
 }

@@ -173,8 +173,9 @@ impl<'a> Round<'a> {
 
     /// A Pod that may still talk to this device's board, whichever attempt, firmware or entry it was made for.
     fn pod_in_the_way(&self, record: &Record) -> Option<&'a Pod> {
-        let board = record.pinned.as_ref().map(|p| normal(&p.endpoint))?;
-        self.left_behind.get(&board).copied()
+        // There is rarely one, and it is asked for every device.
+        let pinned = record.pinned.as_ref().filter(|_| !self.left_behind.is_empty())?;
+        self.left_behind.get(&normal(&pinned.endpoint)).copied()
     }
 
     /// The end of a Pod frees its board, not the wish for its end. One that never goes is on a node that is gone: others do

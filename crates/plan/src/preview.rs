@@ -69,6 +69,7 @@ pub fn preview(
         trouble: None,
         boards,
         addresses: &addresses,
+        status_due: true,
     };
     // Held or not: what would it do once it goes?
     let free = Spec { suspend: false, abort: false, ..spec.clone() };
@@ -141,6 +142,7 @@ pub fn boards(
                 trouble: None,
                 boards: &boards,
                 addresses: &addresses,
+                status_due: true,
             };
             let plan = decide(&view, now);
             held.extend(plan.claims.into_iter().flatten());

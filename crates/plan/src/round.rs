@@ -140,7 +140,7 @@ impl<'a> Round<'a> {
             change: Change::default(),
             plan,
             claims: Vec::new(),
-            summary: Summary::default(),
+            summary: Summary::new(view),
             slots: max_parallel.saturating_sub(at_work),
             ahead: max_parallel.saturating_sub(ahead),
             starved,

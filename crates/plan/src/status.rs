@@ -36,9 +36,16 @@ pub struct Summary {
     truncated: bool,
     /// Devices that a newer job has flashed since.
     superseded: i32,
+    /// The names of those that are done are wanted.
+    named: bool,
 }
 
 impl Summary {
+    /// Nothing yet.
+    pub fn new(view: &View<'_>) -> Summary {
+        Summary { named: view.status_due, ..Summary::default() }
+    }
+
     /// Counts a device with a result.
     pub fn count_final(&mut self, record: &Record, outcome: Outcome) {
         match outcome {
@@ -51,6 +58,9 @@ impl Summary {
             if self.failures.len() < SHOWN {
                 self.failures.push(failure(record));
             }
+            return;
+        }
+        if !self.named {
             return;
         }
         self.completed_bytes += record.device.len();

@@ -228,7 +228,7 @@ impl Engine {
         self.enqueue(uid, |turn| async move {
             let patch = Patch::Merge(json!({ "metadata": metadata }));
             let patched = turn.call(api.patch(&name, &PatchParams::default(), &patch)).await;
-            Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings))))
+            Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings, None))))
         });
     }
 
@@ -270,9 +270,9 @@ impl Engine {
         if job.pace.busy {
             return false;
         }
-        // A large status is compared only when it may be written.
         let now = Instant::now();
-        if let Some(at) = job.pace.next(finished).filter(|at| *at > now) {
+        if !job.pace.due {
+            let at = job.pace.next(finished).unwrap_or(now);
             self.wake_at(uid, at);
             return false;
         }
@@ -285,22 +285,25 @@ impl Engine {
             }
             return again.is_none();
         };
-        let before = job.seen.status.clone();
+        let events = status::events(&job.seen.status, &status);
         let patch = status::patch(&job.seen.version, &status);
         job.pace.busy = true;
         job.pace.last = Some((now, patch.to_string().len()));
-        let name = job.seen.job.name.clone();
-        let (api, settings) = (self.job_api(uid), self.context.settings.clone());
+        let (facts, finalizers) = (job.seen.job.clone(), job.seen.finalizers.clone());
+        let api: Api<slim::WrittenFlashJob> =
+            Api::namespaced(self.context.client.clone(), &facts.namespace);
         self.enqueue(uid, |turn| async move {
             let result = match serde_json::from_value(patch) {
                 Ok(patch) => {
                     let patch = Patch::<()>::Json(patch);
-                    turn.call(api.patch_status(&name, &PatchParams::default(), &patch)).await
+                    turn.call(api.patch_status(&facts.name, &PatchParams::default(), &patch)).await
                 }
                 Err(error) => Err(kube::Error::SerdeError(error)),
             };
-            let result = result.map(|object| Box::new(observe::job(object, &settings)));
-            Answer::StatusWritten { result, before }
+            // It was written to the job as it was, so nothing else of it has changed.
+            let written = |answer| observe::job_with_status(facts, finalizers, status, answer);
+            let result = result.map(|answer| Box::new(written(answer)));
+            Answer::StatusWritten { result, events }
         });
         false
     }

@@ -14,7 +14,6 @@ use super::index::Doubt;
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
 use super::refusal;
-use super::status;
 use super::write::Created;
 use crate::client::words;
 use crate::clock;
@@ -67,13 +66,13 @@ impl Engine {
                 }
                 self.job_written(uid, result);
             }
-            Answer::StatusWritten { result, before } => {
+            Answer::StatusWritten { result, events } => {
                 if let Some(job) = self.jobs.get_mut(uid) {
                     job.pace.answered(Instant::now());
                     // Whatever came of it: the next large ledger may be read.
                     job.room = None;
                 }
-                self.status_written(uid, result, &before);
+                self.status_written(uid, result, events);
             }
             Answer::Expired(result) => {
                 let Some(job) = self.jobs.get_mut(uid) else { return };
@@ -234,7 +233,7 @@ impl Engine {
         &mut self,
         uid: &str,
         result: kube::Result<Box<SeenJob>>,
-        before: &serde_json::Value,
+        events: Vec<Event>,
     ) {
         let seen = match result {
             Ok(seen) => seen,
@@ -262,7 +261,6 @@ impl Engine {
             job.pace.not_before = None;
             job.pace.refusals.taken();
         }
-        let events = status::events(before, &seen.status);
         self.update_job(*seen);
         self.publish(uid, events);
     }

@@ -10,7 +10,7 @@ use flashjob_plan::facts::{Pod, Service, Settings, View};
 use flashjob_plan::instances::Instances;
 use flashjob_plan::{Kind, Plan, boards_held};
 use kube::Client;
-use kube::runtime::events::Recorder;
+use kube::runtime::events::{Event, Recorder};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -96,7 +96,8 @@ pub enum Answer {
     Marked(kube::Result<Box<SeenJob>>),
     StatusWritten {
         result: kube::Result<Box<SeenJob>>,
-        before: serde_json::Value,
+        /// What is told when it went well.
+        events: Vec<Event>,
     },
     Expired(kube::Result<()>),
     EventsSent,
@@ -148,7 +149,6 @@ pub async fn run(context: Context, mut stop: watch::Receiver<bool>) -> anyhow::R
     let watches = Watches {
         client: context.client.clone(),
         namespace: context.namespace.clone(),
-        settings: context.settings.clone(),
         missing: context.missing.clone(),
         metrics: context.metrics.clone(),
         list_anew: context.list_anew,
@@ -395,6 +395,7 @@ impl Engine {
         let job = self.jobs.get_mut(uid)?;
         let expected = job.next_look();
         job.looked_at(began);
+        let status_due = job.pace.ask(job.finished, began);
         self.expect(uid, expected, None);
         let job = self.jobs.get(uid)?;
         let view = View {
@@ -407,6 +408,7 @@ impl Engine {
             trouble: job.trouble.as_deref(),
             boards: &self.boards,
             addresses: &self.addresses,
+            status_due,
         };
         let looked = fault::look(job.fault.as_ref(), &view, clock::now());
         let plan = self.looked(uid, looked);

@@ -58,14 +58,31 @@ impl SeenJob {
     }
 }
 
-/// Reads a FlashJob. A spec that cannot be read makes an invalid job, not a dead watch.
-pub fn job(object: slim::FlashJob, settings: &Settings) -> SeenJob {
+/// Reads a FlashJob; `known` is what it was before. A spec that cannot be read makes an invalid job, not a dead watch.
+pub fn job(object: slim::FlashJob, settings: &Settings, known: Option<&Arc<Job>>) -> SeenJob {
     let slim::FlashJob { metadata, spec, status } = object;
+    let known = known.filter(|job| job.is_still(&metadata)).cloned();
     SeenJob {
-        job: Arc::new(Job::read(&metadata, &spec, settings)),
+        job: known.unwrap_or_else(|| Arc::new(Job::read(&metadata, &spec, settings))),
         version_number: version(&metadata),
         version: metadata.resource_version.unwrap_or_default(),
         finalizers: metadata.finalizers.unwrap_or_default(),
+        status,
+    }
+}
+
+/// A job whose status was written, and nothing else of it.
+pub fn job_with_status(
+    job: Arc<Job>,
+    finalizers: Vec<String>,
+    status: Value,
+    answer: slim::WrittenFlashJob,
+) -> SeenJob {
+    SeenJob {
+        job,
+        version_number: version(&answer.metadata),
+        version: answer.metadata.resource_version.unwrap_or_default(),
+        finalizers,
         status,
     }
 }

@@ -303,6 +303,6 @@ async fn load(
     let (ledger, room) = ledger::read(turn, owner, large).await?;
     let jobs: Api<slim::FlashJob> = Api::namespaced(turn.client.clone(), &owner.namespace);
     let Some(object) = turn.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
-    let seen = observe::job(object, settings);
+    let seen = observe::job(object, settings, None);
     Ok(owner.is(&seen.job).then_some(Loaded { seen, ledger, room }))
 }

@@ -8,7 +8,9 @@ use flashjob_plan::instances::{Instance, Instances};
 
 use super::engine::Engine;
 use super::foreign::Kinship;
-use super::observe::{Child, SeenJob};
+use super::job::JobState;
+use super::observe::{self, Child, SeenJob};
+use super::slim;
 use super::watch::{Seen, Sight};
 use crate::clock;
 
@@ -93,16 +95,19 @@ impl Engine {
         }
     }
 
-    fn see_job(&mut self, seen: Seen<Box<SeenJob>>) {
+    fn see_job(&mut self, seen: Seen<Box<slim::FlashJob>>) {
         match seen {
             Seen::Listing => self.listed_jobs = Some(HashSet::new()),
-            Seen::There(seen) => {
+            Seen::There(object) => {
+                let known = object.metadata.uid.as_ref().and_then(|uid| self.jobs.get(uid));
+                let known = known.map(|job| &job.seen.job);
+                let seen = observe::job(*object, &self.context.settings, known);
                 if let Some(listed) = &mut self.listed_jobs {
                     listed.insert(seen.job.uid.clone());
                 }
-                self.update_job(*seen);
+                self.update_job(seen);
             }
-            Seen::Left(seen) => self.forget_job(&seen.job.uid),
+            Seen::Left(object) => self.forget_job(&object.metadata.uid.unwrap_or_default()),
             Seen::Synced => {
                 let listed = self.listed_jobs.take().unwrap_or_default();
                 let known = self.jobs.keys().chain(self.parking.uids());
@@ -121,6 +126,9 @@ impl Engine {
         let uid = seen.job.uid.clone();
         match self.jobs.get_mut(&uid) {
             Some(known) if known.seen.version_number > seen.version_number => {}
+            // Most of what the watch shows are statuses that were written here.
+            Some(JobState { seen: known, .. })
+                if known.version_number == seen.version_number && known.status == seen.status => {}
             Some(known) => {
                 known.seen = seen;
                 self.wake(&uid);

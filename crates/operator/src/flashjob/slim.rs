@@ -26,6 +26,13 @@ pub struct FlashJob {
     pub status: Value,
 }
 
+/// A FlashJob whose spec and status are known.
+#[derive(Clone, Debug, Deserialize)]
+pub struct WrittenFlashJob {
+    #[serde(deserialize_with = "metadata")]
+    pub metadata: ObjectMeta,
+}
+
 /// An Akri Instance, whatever its spec is.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Instance {
@@ -133,6 +140,7 @@ macro_rules! short_for {
 
 short_for! {
     FlashJob: WholeFlashJob,
+    WrittenFlashJob: WholeFlashJob,
     Instance: WholeInstance,
     Service: core::Service,
     Pod: core::Pod,

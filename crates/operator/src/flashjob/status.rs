@@ -16,6 +16,8 @@ use super::refusal::Refusals;
 pub struct Pace {
     /// A write is under way.
     pub busy: bool,
+    /// It may be written at the look that is under way, and names all devices that a status names.
+    pub due: bool,
     /// When the last one was sent or answered, and the size of it.
     pub last: Option<(Instant, usize)>,
     /// Not before this: the last one failed.
@@ -31,6 +33,12 @@ impl Pace {
     pub fn answered(&mut self, now: Instant) {
         self.busy = false;
         self.last = self.last.map(|(_, size)| (now, size));
+    }
+
+    /// A look begins. Says whether its status may be written.
+    pub fn ask(&mut self, urgent: bool, now: Instant) -> bool {
+        self.due = !self.busy && self.next(urgent).is_none_or(|at| at <= now);
+        self.due
     }
 
     /// When the next status may be written: the first at once, the final one at once, any other after a pause that

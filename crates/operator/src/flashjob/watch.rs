@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use flashjob_plan::children::Foreign;
-use flashjob_plan::facts::{Pod, Service, Settings};
+use flashjob_plan::facts::{Pod, Service};
 use flashjob_plan::instances::Instance;
 use flashjob_plan::names;
 use futures::{Stream, StreamExt};
@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::engine::Input;
-use super::observe::{self, Child, SeenJob};
+use super::observe::{self, Child};
 use super::slim;
 use crate::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
 use crate::metrics::Metrics;
@@ -48,7 +48,7 @@ pub type Claimed<T> = Result<Box<Child<T>>, Box<Foreign>>;
 /// What any of the watches says.
 #[derive(Debug)]
 pub enum Sight {
-    Job(Seen<Box<SeenJob>>),
+    Job(Seen<Box<slim::FlashJob>>),
     Instance(Seen<Box<Instance>>),
     Pod(Seen<Claimed<Pod>>),
     Service(Seen<Claimed<Service>>),
@@ -59,7 +59,6 @@ pub enum Sight {
 pub struct Watches {
     pub client: Client,
     pub namespace: Option<String>,
-    pub settings: Settings,
     pub missing: Missing,
     pub metrics: Metrics,
     pub list_anew: Duration,
@@ -69,9 +68,8 @@ pub struct Watches {
 impl Watches {
     /// Starts the watch of jobs. Each may be a megabyte large: small pages keep the memory flat.
     pub fn start_jobs(&self) {
-        let settings = self.settings.clone();
         let jobs: Api<slim::FlashJob> = self.scoped();
-        let read = move |object| Some(Box::new(observe::job(object, &settings)));
+        let read = |object| Some(Box::new(object));
         let all = watcher::Config::default().page_size(JOBS_PER_PAGE);
         self.spawn("flashjobs", Some(FLASHJOBS), jobs, all, read, Sight::Job);
     }

@@ -2,7 +2,8 @@
 
 use flashjob_api::Phase;
 use flashjob_plan::{Job, Kind, LedgerPlan, Settings, names};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use crate::phase;
@@ -114,4 +115,34 @@ fn an_annotation_that_was_copied_from_another_job_is_ignored_and_ones_own_is_not
     }
     let lost = looked_at(job("job", "uid-1")).status.unwrap();
     assert_eq!(lost.conditions[0].reason, "LedgerLost");
+}
+
+/// What is read once is not read again when only the status has changed; and is when anything else has.
+#[test]
+fn a_job_is_still_the_same_until_its_metadata_say_otherwise() {
+    let metadata = ObjectMeta {
+        namespace: Some("ns".into()),
+        name: Some("job".into()),
+        uid: Some("uid-1".into()),
+        generation: Some(1),
+        ..ObjectMeta::default()
+    };
+    let job = Job::read(&metadata, &json!({ "uuid": ["a"] }), &Settings::default());
+    let written = ObjectMeta { resource_version: Some("2".into()), ..metadata.clone() };
+    assert!(job.is_still(&written));
+    let now = Some(Time(Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1)));
+    let ledger = names::ledger("job", "uid-1", 0);
+    for other in [
+        ObjectMeta { generation: Some(2), ..metadata.clone() },
+        ObjectMeta { uid: Some("uid-2".into()), ..metadata.clone() },
+        ObjectMeta { deletion_timestamp: now.clone(), ..metadata.clone() },
+        ObjectMeta { creation_timestamp: now, ..metadata.clone() },
+        ObjectMeta { finalizers: Some(vec![names::FINALIZER.to_owned()]), ..metadata.clone() },
+        ObjectMeta {
+            annotations: Some([(names::LEDGER.to_owned(), ledger)].into()),
+            ..metadata.clone()
+        },
+    ] {
+        assert!(!job.is_still(&other), "{other:#?}");
+    }
 }

@@ -32,5 +32,6 @@ pub fn view<'a>(
         trouble: None,
         boards,
         addresses: &ADDRESSES,
+        status_due: true,
     }
 }

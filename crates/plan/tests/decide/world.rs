@@ -117,6 +117,13 @@ impl World {
             let (boards, addresses) = (Boards::default(), Addresses::default());
             let alone = View { instances: None, boards: &boards, addresses: &addresses, ..view };
             assert_eq!(format!("{plan:?}"), format!("{:?}", decide(&alone, self.now)));
+            // A status that is not due lacks names, and nothing else.
+            let mut named = plan.clone();
+            for status in &mut named.status {
+                (status.completed_uuids, status.truncated) = (Vec::new(), false);
+            }
+            let unnamed = decide(&View { status_due: false, ..alone }, self.now);
+            assert_eq!(format!("{named:?}"), format!("{unnamed:?}"));
             let Plan { ledger, creates, deletes, forget, claims, wants, waiting, .. } = &plan;
             let written = creates.len() + deletes.len() + forget.len() + wants.len();
             assert!(*ledger == LedgerPlan::Keep && written == 0 && waiting.is_none(), "{plan:#?}");
