@@ -188,8 +188,8 @@ impl<'a> Round<'a> {
             Some(outcome) => {
                 // Given up because of it: the board stays ours until the Service has gone.
                 let stuck = record.reason.as_deref() == Some(Reason::ServiceStuck.as_str());
-                let children = self.view.children.get(&record.target);
-                if stuck && children.is_some_and(|c| c.service.here().is_some()) {
+                let children = || self.view.children.get(&record.target);
+                if stuck && children().is_some_and(|c| c.service.here().is_some()) {
                     self.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
                 }
                 self.summary.count_final(record, outcome);

@@ -119,7 +119,7 @@ impl World {
             assert_eq!(format!("{plan:?}"), format!("{:?}", decide(&alone, self.now)));
             // A status that is not due lacks names, and nothing else.
             let mut named = plan.clone();
-            for status in &mut named.status {
+            if let Some(status) = &mut named.status {
                 (status.completed_uuids, status.truncated) = (Vec::new(), false);
             }
             let unnamed = decide(&View { status_due: false, ..alone }, self.now);
