@@ -1,7 +1,7 @@
-//! The CRD as it is shipped.
+//! CRDs as they are shipped: what a derived schema needs before API servers of all ages take it.
 //!
 //! Every optional field is nullable. API servers prune a null where the schema allows none, but not on server-side apply,
-//! and manifests written for the original carry explicit nulls.
+//! and manifests written for the originals carry explicit nulls.
 //!
 //! The derived schema is nearly right; what is changed here, and why:
 //! - descriptions lose the line breaks of the source; `kubectl explain` wraps them itself.
@@ -9,33 +9,20 @@
 //! - an enum that may be null becomes a pattern: servers check a null against an enum's list, and old ones take no null in
 //!   the list.
 //! - whole-number bounds lose their `.0`.
-//! - `uuid` gets its limits. `maxItems` bounds the cost of the rules on servers that estimate it.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use crate::FlashJob;
-
-/// At most this many entries in `spec.uuid`: what fits an etcd object beside the rest.
-pub const MAX_UUIDS: usize = 40_000;
-
-/// The FlashJob CRD, ready to be applied.
-pub fn flashjob() -> Value {
-    let crd: CustomResourceDefinition = FlashJob::crd();
-    let mut crd = serde_json::to_value(crd).unwrap_or_default();
+/// The CRD of a kind, tidied.
+pub fn of<K: CustomResourceExt>() -> Value {
+    let mut crd = serde_json::to_value(K::crd()).unwrap_or_default();
     tidy(&mut crd);
-    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/uuid";
-    if let Some(uuid) = crd.pointer_mut(spec) {
-        uuid["maxItems"] = json!(MAX_UUIDS);
-        uuid["items"]["maxLength"] = json!(317); // a namespace (63), "/", a name (253)
-    }
     crd
 }
 
-/// The CRD as YAML: the text of `config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml`.
-pub fn flashjob_yaml() -> String {
-    serde_saphyr::to_string(&flashjob()).unwrap_or_default()
+/// A CRD as YAML: the text of a file in `config/crd/bases`.
+pub fn yaml(crd: &Value) -> String {
+    serde_saphyr::to_string(crd).unwrap_or_default()
 }
 
 fn tidy(value: &mut Value) {

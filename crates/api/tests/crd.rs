@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
-use flashjob_api::crd;
+use flashjob_api::flashjob::crd;
 use kube_cel::Validator;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may stop at once and say why
 
-use flashjob_api::instance::{HOST_ENDPOINT, Instance, same_board};
+use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance, same_board};
 use serde_json::json;
 
 #[test]

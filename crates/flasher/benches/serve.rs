@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::registry::image::Image;
-use flashjob_sim::{Board, BoardOptions, Fault, Firmware, Registry, Times};
+use flashjob_sim::flashjob::registry::image::Image;
+use flashjob_sim::flashjob::{Board, BoardOptions, Fault, Firmware, Registry, Times};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -153,7 +153,7 @@ impl Bench {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()?;
-        let asked = |ledger: &flashjob_sim::board::Ledger| !ledger.updates.is_empty();
+        let asked = |ledger: &flashjob_sim::flashjob::board::Ledger| !ledger.updates.is_empty();
         board.until("it is asked", Duration::from_secs(60), asked).await?;
         let mut stream = self.connect(LISTEN.parse()?).await?;
         stream.write_all(&certificate).await?;

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flashjob_api::{Reason, Verify, VersionPolicy};
+use flashjob_api::flashjob::{Reason, Verify, VersionPolicy};
 
 use crate::failure::Failure;
 use crate::pace::Pace;

@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use reqwest::{Client, Response, StatusCode};
 
 use crate::failure::{Failure, chain};

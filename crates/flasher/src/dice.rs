@@ -3,7 +3,7 @@
 //! They are P-256 over SHA-512 and carry a critical extension of their own, neither of which TLS libraries take. Only the
 //! signature and the names are checked: a board has no clock, and its certificates are valid until the year 9999.
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use p256::ecdsa::signature::hazmat::PrehashVerifier;
 use p256::ecdsa::{DerSignature, VerifyingKey};
 use p256::pkcs8::DecodePublicKey;

@@ -1,6 +1,6 @@
 //! What goes wrong: a reason from the shared list, and a sentence with the underlying error and what to do.
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 
 /// Why the device is not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

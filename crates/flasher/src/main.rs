@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use flashjob_flasher::args::{Input, termination_log};
 use flashjob_flasher::event::{Event, Tell};
 use flashjob_flasher::failure::Failure;

@@ -77,7 +77,7 @@ pub fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashjob_api::Reason;
+    use flashjob_api::flashjob::Reason;
 
     #[test]
     fn the_operator_finds_result_reason_and_versions() {

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flashjob_api::instance::same_board;
-use flashjob_api::{Reason, Verify, VersionPolicy};
+use flashjob_api::flashjob::instance::same_board;
+use flashjob_api::flashjob::{Reason, Verify, VersionPolicy};
 use rustls::ServerConfig;
 use tokio::time::{Instant, sleep, timeout_at};
 

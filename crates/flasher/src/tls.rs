@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

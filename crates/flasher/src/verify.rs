@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use flashjob_api::{Reason, Verify};
+use flashjob_api::flashjob::{Reason, Verify};
 
 use crate::failure::Failure;
 use crate::info::Info;

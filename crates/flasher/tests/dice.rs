@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 use flashjob_flasher::dice::{DiceCertificate, der_length, roots};
-use flashjob_sim::server_cert::openssl;
+use flashjob_sim::flashjob::server_cert::openssl;
 
 /// A root, and the certificate it vouches for.
 struct Vector {

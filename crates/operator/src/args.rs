@@ -6,9 +6,9 @@
 use std::net::SocketAddr;
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use flashjob_plan::Settings;
-use flashjob_plan::allow_list::AllowList;
-use flashjob_plan::facts::DeviceNamespaces;
+use flashjob_plan::flashjob::Settings;
+use flashjob_plan::flashjob::allow_list::AllowList;
+use flashjob_plan::flashjob::facts::DeviceNamespaces;
 
 /// Flashes firmware onto devices that Akri has discovered.
 #[derive(Parser)]
@@ -106,7 +106,7 @@ pub struct Options {
     /// Dies at this write: before:N or after:N
     #[cfg(feature = "crash")]
     #[arg(long, hide = true, value_name = "POINT")]
-    pub crash_at: Option<crate::crash::CrashPoint>,
+    pub crash_at: Option<crate::process::crash::CrashPoint>,
 
     /// Panics when it looks at a job of this version
     #[cfg(feature = "crash")]

@@ -1,16 +1,8 @@
 //! `flashjob-operator`: parses, then runs.
 
 mod args;
-mod client;
-mod clock;
-#[cfg(feature = "crash")]
-mod crash;
-mod crds;
 mod flashjob;
-mod lease;
-mod metrics;
-mod run;
-mod server;
+mod process;
 
 use std::process::ExitCode;
 
@@ -20,12 +12,12 @@ use clap::Parser;
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
-        Some(Command::Crd) => print(&flashjob_api::crd::flashjob_yaml()),
+        Some(Command::Crd) => print(&flashjob_api::flashjob::crd::flashjob_yaml()),
         Some(Command::Version) => {
             print(&format!("flashjob-operator {}\n", env!("CARGO_PKG_VERSION")))
         }
-        Some(Command::Run(options)) => run::run(*options),
-        None => run::run(args.options),
+        Some(Command::Run(options)) => process::run(*options),
+        None => process::run(args.options),
     }
 }
 

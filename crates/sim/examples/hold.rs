@@ -3,7 +3,7 @@
 //! A test kills it with SIGKILL and looks whether anything is left.
 
 use anyhow::Result;
-use flashjob_sim::Cluster;
+use flashjob_sim::cluster::Cluster;
 
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "the test reads it")]

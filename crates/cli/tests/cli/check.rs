@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::{Akri, Cluster, KeyKind, LoadBalancer, Pool, ServerCert, eventually};
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Akri, KeyKind, ServerCert};
+use flashjob_sim::node::{LoadBalancer, Pool};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;

@@ -1,8 +1,8 @@
 //! The documented conversation, answer by answer, on a terminal, to boards that say themselves what they run.
 
 use anyhow::{Context, Result};
-use flashjob_sim::Script;
-use flashjob_sim::stage::{Account, Options, Stage};
+use flashjob_sim::flashjob::stage::{Account, Options, Stage};
+use flashjob_sim::node::Script;
 use kube::ResourceExt;
 use rexpect::session::{PtySession, spawn_command};
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{Akri, Script};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::node::Script;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -125,7 +126,7 @@ async fn a_change_is_printed_when_it_comes() -> Result<()> {
 async fn labels_choose_devices_too() -> Result<()> {
     let site = Site::new(|_| Script::success("")).await?;
     let boards = site.boards(2).await?;
-    let api: kube::Api<flashjob_api::instance::Instance> =
+    let api: kube::Api<flashjob_api::flashjob::instance::Instance> =
         kube::Api::namespaced(site.client.clone(), &site.namespace);
     let label = Patch::Merge(json!({ "metadata": { "labels": { "floor": "2" } } }));
     api.patch(&boards[1].name_any(), &PatchParams::default(), &label).await?;
@@ -151,7 +152,7 @@ async fn five_thousand_devices_are_listed_in_pages() -> Result<()> {
     let many = cluster.namespace("many").await?;
     let akri = Akri::new(cluster.client("akri")?, &many, "http-disc");
     let one = akri.discover("192.0.2.1", "esp32", "thermo", "0.1.0").await?;
-    let api: kube::Api<flashjob_api::instance::Instance> =
+    let api: kube::Api<flashjob_api::flashjob::instance::Instance> =
         kube::Api::namespaced(cluster.client("akri")?, &many);
     let (api, one) = (&api, &one);
     let make = futures::stream::iter(0..4_999).map(|n| async move {

@@ -1,8 +1,8 @@
 //! Without a terminal: everything comes from flags, and nobody is asked.
 
 use anyhow::Result;
-use flashjob_api::Verify;
-use flashjob_sim::Script;
+use flashjob_api::flashjob::Verify;
+use flashjob_sim::node::Script;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
@@ -146,10 +146,10 @@ spec:
     // On standard output it is alone.
     let piped = ["flash", &uuid, FIRMWARE, "--save-full=-", "--dry-run"];
     let out = site.run(&piped).await.well();
-    let _: flashjob_api::FlashJob = serde_saphyr::from_str(&out)?;
+    let _: flashjob_api::flashjob::FlashJob = serde_saphyr::from_str(&out)?;
     // Both are taken by the server.
     for (file, name) in [(file, "documented"), (full, "whole")] {
-        let mut job: flashjob_api::FlashJob =
+        let mut job: flashjob_api::flashjob::FlashJob =
             serde_saphyr::from_str(&std::fs::read_to_string(file)?)?;
         job.metadata.name = Some(name.to_owned());
         site.jobs().create(&PostParams::default(), &job).await?;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{Script, Started, eventually};
+use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_sim::eventually;
+use flashjob_sim::node::{Script, Started};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::Script;
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::node::Script;
 
 use crate::site::Site;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::Script;
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::node::Script;
 use rexpect::session::spawn_command;
 
 use crate::site::{PROGRAM, Site};

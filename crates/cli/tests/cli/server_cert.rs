@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::Cluster;
-use flashjob_sim::server_cert::openssl;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::server_cert::openssl;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};

@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::instance::Instance;
-use flashjob_api::{FlashJob, FlashJobStatus, Phase};
-use flashjob_sim::{
-    Akri, Cluster, Kubelet, LoadBalancer, Pool, Running, Script, eventually, installed,
-};
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::{Akri, installed};
+use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
+use flashjob_sim::{Running, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 

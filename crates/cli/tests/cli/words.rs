@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use flashjob_sim::Script;
+use flashjob_sim::node::Script;
 use serde_json::{Value, json};
 
 use crate::site::{PROGRAM, Site, run};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use serde::Deserialize;
 
 use super::reference::is_digest;

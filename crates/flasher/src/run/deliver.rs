@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flashjob_api::{Reason, Verify};
+use flashjob_api::flashjob::{Reason, Verify};
 use tokio::fs::File;
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::{Board, eventually};
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Board;
 use futures::future::try_join_all;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::registry::image::Image;
-use flashjob_sim::{Attestation, Board, BoardOptions, Firmware, KeyKind, Registry, ServerCert};
+use flashjob_sim::flashjob::registry::image::Image;
+use flashjob_sim::flashjob::{
+    Attestation, Board, BoardOptions, Firmware, KeyKind, Registry, ServerCert,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::board::End;
-use flashjob_sim::{Board, Fault, Firmware, Times};
+use flashjob_sim::flashjob::board::End;
+use flashjob_sim::flashjob::{Board, Fault, Firmware, Times};
 use tokio::process::{Child, Command};
 
 use crate::desk::{Desk, Ended, Flasher, NEW, OLD, firmware};
@@ -19,14 +19,14 @@ async fn midway(desk: &Desk, deadline: &str) -> Result<(Board, Flasher, Child)> 
     let flasher = desk.flasher_for(&board.endpoint(), &image);
     let mut flasher = flasher.env("DEADLINE_SECONDS", deadline);
     let child = flasher.start()?;
-    let begun = |update: &flashjob_sim::board::Update| update.bytes > 0;
+    let begun = |update: &flashjob_sim::flashjob::board::Update| update.bytes > 0;
     board.until("the image is on its way", PATIENCE, |l| l.updates.iter().any(begun)).await?;
     Ok((board, flasher, child))
 }
 
 /// The board knows that it was interrupted, and did not take what it had for an image.
 async fn was_reset(board: &Board) -> Result<()> {
-    let ended = |ledger: &flashjob_sim::board::Ledger| ledger.updates[0].end.is_some();
+    let ended = |ledger: &flashjob_sim::flashjob::board::Ledger| ledger.updates[0].end.is_some();
     let ledger = board.until("the update ends", PATIENCE, ended).await?;
     ensure!(matches!(ledger.updates[0].end, Some(End::Interrupted(_))), "{ledger:#?}");
     Ok(())
@@ -100,7 +100,7 @@ async fn a_restart_after_a_line_that_was_lost_proves_nothing() -> Result<()> {
         let flasher = desk.flasher_for(&board.endpoint(), &firmware(&build).await?);
         let mut flasher = flasher.env("VERSION", OLD).env(name, value);
         let child = flasher.start()?;
-        let dropped = |ledger: &flashjob_sim::board::Ledger| {
+        let dropped = |ledger: &flashjob_sim::flashjob::board::Ledger| {
             ledger.updates.first().is_some_and(|update| update.end == Some(End::Dropped))
         };
         board.until("the line is lost", PATIENCE, dropped).await?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use flashjob_sim::board::MacAddress;
-use flashjob_sim::{Board, Fault, Times};
+use flashjob_sim::flashjob::board::MacAddress;
+use flashjob_sim::flashjob::{Board, Fault, Times};
 
 use crate::desk::{Desk, Ended, NEW, OLD};
 

@@ -7,7 +7,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::{Fault, Firmware, KeyKind, ServerCert, Times};
+use flashjob_sim::flashjob::{Fault, Firmware, KeyKind, ServerCert, Times};
 use tokio::process::Command;
 
 use crate::desk::{Desk, NEW, firmware};
@@ -117,7 +117,8 @@ async fn a_device_that_is_on_the_line_is_not_asked() -> Result<()> {
     let mut flasher = flasher.env("VERIFY", "None");
     let address = PathBuf::from(flasher.address.to_string());
     let child = flasher.start()?;
-    let begun = |ledger: &flashjob_sim::board::Ledger| ledger.updates.iter().any(|u| u.bytes > 0);
+    let begun =
+        |ledger: &flashjob_sim::flashjob::board::Ledger| ledger.updates.iter().any(|u| u.bytes > 0);
     board.until("the first is served", Duration::from_secs(60), begun).await?;
     let (pinned, der, out) = (desk.path("tls.crt"), desk.path("board.der"), desk.path("received"));
     let second = run(&client, &[&address, &pinned, &der, &out]).await?;

@@ -1,9 +1,9 @@
 //! What is refused before a board is touched.
 
 use anyhow::Result;
-use flashjob_sim::registry::image::{Archive, Image, Layer, Words};
-use flashjob_sim::registry::sign::Signer;
-use flashjob_sim::{Board, Firmware, KeyKind, ServerCert};
+use flashjob_sim::flashjob::registry::image::{Archive, Image, Layer, Words};
+use flashjob_sim::flashjob::registry::sign::Signer;
+use flashjob_sim::flashjob::{Board, Firmware, KeyKind, ServerCert};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 

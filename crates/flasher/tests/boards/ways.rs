@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::board::End;
-use flashjob_sim::{Firmware, KeyKind, ServerCert, eventually};
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::board::End;
+use flashjob_sim::flashjob::{Firmware, KeyKind, ServerCert};
 use sha2::{Digest, Sha256};
 
 use crate::desk::{Desk, NEW, OLD, firmware, peak_memory};

@@ -3,9 +3,9 @@
 use std::fs;
 
 use anyhow::Result;
-use flashjob_api::Reason::PullFailed;
-use flashjob_sim::Registry;
-use flashjob_sim::registry::image::{Archive, Image, Layer, Words};
+use flashjob_api::flashjob::Reason::PullFailed;
+use flashjob_sim::flashjob::Registry;
+use flashjob_sim::flashjob::registry::image::{Archive, Image, Layer, Words};
 
 use crate::{MAX_BYTES, pull, refused, source};
 
@@ -174,7 +174,8 @@ async fn other_bytes_than_the_digest_says_are_refused_wherever_they_stand() -> R
         other.resize(like.len(), b' ');
         other
     };
-    let blob = |bytes: &[u8]| registry.blob_file(&flashjob_sim::registry::image::digest(bytes));
+    let blob =
+        |bytes: &[u8]| registry.blob_file(&flashjob_sim::flashjob::registry::image::digest(bytes));
     for (file, other) in [
         (blob(&image.layers[0].bytes), resized(&evil.layers[0].bytes, &image.layers[0].bytes)),
         (blob(&config(&image)?), resized(&config(&evil)?, &config(&image)?)),

@@ -1,9 +1,9 @@
 //! Which file of which image is the firmware.
 
 use anyhow::Result;
-use flashjob_api::Reason;
-use flashjob_sim::Registry;
-use flashjob_sim::registry::image::{Archive, Image, Layer, Words, gzip};
+use flashjob_api::flashjob::Reason;
+use flashjob_sim::flashjob::Registry;
+use flashjob_sim::flashjob::registry::image::{Archive, Image, Layer, Words, gzip};
 
 use crate::{DIGEST_LENGTH, noise, pull, refused, source};
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flashjob_api::Reason::PullFailed;
-use flashjob_sim::Registry;
-use flashjob_sim::registry::image::Image;
-use flashjob_sim::registry::{Options, PASSWORD, USER};
+use flashjob_api::flashjob::Reason::PullFailed;
+use flashjob_sim::flashjob::Registry;
+use flashjob_sim::flashjob::registry::image::Image;
+use flashjob_sim::flashjob::registry::{Options, PASSWORD, USER};
 use tempfile::TempDir;
 
 use crate::front::{Front, Verdict};

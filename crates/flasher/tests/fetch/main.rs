@@ -15,10 +15,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Reason;
+use flashjob_api::flashjob::Reason;
 use flashjob_flasher::Failure;
 use flashjob_flasher::fetch::{Firmware, Source, fetch};
-use flashjob_sim::Registry;
+use flashjob_sim::flashjob::Registry;
 
 const DEVICE: &str = "esp32s3";
 const MAX_BYTES: u64 = 1 << 20;

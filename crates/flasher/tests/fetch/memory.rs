@@ -4,8 +4,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use flashjob_flasher::fetch::{Source, fetch};
-use flashjob_sim::Registry;
-use flashjob_sim::registry::image::{Archive, Image, Layer};
+use flashjob_sim::flashjob::Registry;
+use flashjob_sim::flashjob::registry::image::{Archive, Image, Layer};
 use tar::EntryType;
 
 use crate::{DEVICE, noise, provider};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Reason::PullFailed;
-use flashjob_sim::Registry;
-use flashjob_sim::registry::image::Image;
+use flashjob_api::flashjob::Reason::PullFailed;
+use flashjob_sim::flashjob::Registry;
+use flashjob_sim::flashjob::registry::image::Image;
 use tokio::time::sleep;
 
 use crate::front::{Front, Verdict};
@@ -82,7 +82,7 @@ async fn a_server_that_starts_over_is_followed_to_the_start() -> Result<()> {
     let content = noise(900_000);
     let image = Image::of_firmware(&content)?;
     registry.push("fw", "1", &image).await?;
-    let layer = flashjob_sim::registry::image::digest(&image.layers[0].bytes);
+    let layer = flashjob_sim::flashjob::registry::image::digest(&image.layers[0].bytes);
     let second = std::sync::atomic::AtomicBool::new(false);
     let host = registry.host();
     let front = Front::start(&host, move |_, head| {

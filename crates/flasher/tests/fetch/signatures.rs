@@ -1,11 +1,11 @@
 //! Signed firmware: what the key's owner signed is sent, everything else is refused by name.
 
 use anyhow::Result;
-use flashjob_api::Reason::SignatureInvalid;
+use flashjob_api::flashjob::Reason::SignatureInvalid;
 use flashjob_flasher::fetch::Source;
-use flashjob_sim::Registry;
-use flashjob_sim::registry::image::{Image, Layer, Words};
-use flashjob_sim::registry::sign::{PAYLOAD, SIGNATURE, Signer, payload};
+use flashjob_sim::flashjob::Registry;
+use flashjob_sim::flashjob::registry::image::{Image, Layer, Words};
+use flashjob_sim::flashjob::registry::sign::{PAYLOAD, SIGNATURE, Signer, payload};
 use serde_json::json;
 
 use crate::{pull, refused, source};
@@ -76,7 +76,7 @@ async fn bad_signatures_are_refused_and_nothing_of_the_image_is_read() -> Result
         registry.push_signatures("fw", &digest, layers).await?;
         refused(&signed(&registry, "fw:1", &signer), SignatureInvalid, words).await;
     }
-    let layer = flashjob_sim::registry::image::digest(&image.layers[0].bytes);
+    let layer = flashjob_sim::flashjob::registry::image::digest(&image.layers[0].bytes);
     let requests = registry.requests()?;
     assert!(!requests.iter().any(|request| request.contains(&layer)), "{requests:?}");
 

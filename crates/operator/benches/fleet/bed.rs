@@ -4,10 +4,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{
-    Akri, AuditEntry, Cluster, Kubelet, LoadBalancer, Options, Pool, Script, eventually,
-};
+use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_sim::cluster::{AuditEntry, Cluster, Options};
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};

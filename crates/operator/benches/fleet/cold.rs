@@ -5,8 +5,10 @@
 //! ledger and decide before its first write.
 
 use anyhow::{Context, Result};
-use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{AuditEntry, Script, Usage};
+use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_sim::Usage;
+use flashjob_sim::cluster::AuditEntry;
+use flashjob_sim::node::Script;
 use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;

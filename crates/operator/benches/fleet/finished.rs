@@ -7,11 +7,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::{FlashJob, Phase};
-use flashjob_plan::facts::Job;
-use flashjob_plan::ledger::{Ledger, Outcome, Pinned, Record};
-use flashjob_plan::{Settings, names, owner};
-use flashjob_sim::{Script, Usage, eventually};
+use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_plan::flashjob::facts::Job;
+use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Pinned, Record};
+use flashjob_plan::flashjob::{Settings, names, owner};
+use flashjob_sim::node::Script;
+use flashjob_sim::{Usage, eventually};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::Phase;
-use flashjob_sim::{Script, Usage};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::Usage;
+use flashjob_sim::node::Script;
 use jiff::Timestamp;
 use serde::Serialize;
 

@@ -6,8 +6,9 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use flashjob_api::Phase;
-use flashjob_sim::{Script, Usage};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::Usage;
+use flashjob_sim::node::Script;
 use serde::Serialize;
 
 use crate::bed::{Bed, JOB, patience};

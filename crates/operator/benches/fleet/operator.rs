@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::{Gate, Usage, eventually};
+use flashjob_sim::cluster::Gate;
+use flashjob_sim::{Usage, eventually};
 
 use crate::bed::Bed;
 

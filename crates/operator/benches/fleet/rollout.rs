@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use flashjob_api::Phase;
-use flashjob_sim::{AuditEntry, Script, Usage};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::Usage;
+use flashjob_sim::cluster::AuditEntry;
+use flashjob_sim::node::Script;
 use serde::Serialize;
 
 use crate::bed::{Bed, JOB, PARALLEL, Site, patience};

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use flashjob_api::Phase;
-use flashjob_sim::{Call, Gate, Script, Verdict};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use flashjob_plan::children::Owner;
-use flashjob_plan::ledger::Change;
-use flashjob_plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner};
+use flashjob_plan::flashjob::children::Owner;
+use flashjob_plan::flashjob::ledger::Change;
+use flashjob_plan::flashjob::{
+    AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner,
+};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
@@ -19,8 +21,8 @@ use super::read;
 use super::slim;
 use super::status;
 use super::write;
-use crate::client::words;
-use crate::clock;
+use crate::process::client::words;
+use crate::process::clock;
 
 /// A job that waits is looked at this often, however long it waits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
@@ -259,7 +261,7 @@ impl Engine {
     fn write_status(
         &mut self,
         uid: &str,
-        status: flashjob_api::FlashJobStatus,
+        status: flashjob_api::flashjob::FlashJobStatus,
         finished: bool,
     ) -> bool {
         let Some(job) = self.jobs.get_mut(uid) else { return false };
@@ -370,7 +372,7 @@ impl Engine {
             job.ledger.flushing.insert(shard, change.part(shard));
             let facts = job.seen.job.clone();
             let of_this_shard =
-                |end: &&AttemptEnd| flashjob_plan::ledger::shard_of(end.index) == shard;
+                |end: &&AttemptEnd| flashjob_plan::flashjob::ledger::shard_of(end.index) == shard;
             let ended: Vec<AttemptEnd> = ended.iter().filter(of_this_shard).cloned().collect();
             self.enqueue(uid, |turn| async move {
                 let began = Instant::now();

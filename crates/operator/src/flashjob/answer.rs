@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flashjob_plan::children::Foreign;
-use flashjob_plan::facts::{Pod, Refusal};
-use flashjob_plan::{AttemptEnd, Kind};
+use flashjob_plan::flashjob::children::Foreign;
+use flashjob_plan::flashjob::facts::{Pod, Refusal};
+use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
 use tokio::time::Instant;
@@ -15,8 +15,8 @@ use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
 use super::refusal;
 use super::write::Created;
-use crate::client::words;
-use crate::clock;
+use crate::process::client::words;
+use crate::process::clock;
 
 /// An object that is there although no watch shows it is read again after this.
 const RECHECK: Duration = Duration::from_secs(5);
@@ -269,7 +269,7 @@ impl Engine {
     pub(super) fn publish(&mut self, uid: &str, events: Vec<Event>) {
         let Some(job) = self.owner(uid).filter(|_| !events.is_empty()) else { return };
         let reference = core::ObjectReference {
-            api_version: Some(format!("{}/v1alpha1", flashjob_api::GROUP)),
+            api_version: Some(format!("{}/v1alpha1", flashjob_api::flashjob::GROUP)),
             kind: Some("FlashJob".into()),
             name: Some(job.name),
             namespace: Some(job.namespace),

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use flashjob_plan::addresses::Addresses;
-use flashjob_plan::boards::Boards;
-use flashjob_plan::children::{Foreign, Owner};
-use flashjob_plan::facts::{Pod, Service, Settings, View};
-use flashjob_plan::instances::Instances;
-use flashjob_plan::{Kind, Plan, boards_held};
+use flashjob_plan::flashjob::addresses::Addresses;
+use flashjob_plan::flashjob::boards::Boards;
+use flashjob_plan::flashjob::children::{Foreign, Owner};
+use flashjob_plan::flashjob::facts::{Pod, Service, Settings, View};
+use flashjob_plan::flashjob::instances::Instances;
+use flashjob_plan::flashjob::{Kind, Plan, boards_held};
 use kube::Client;
 use kube::runtime::events::{Event, Recorder};
 use tokio::sync::{mpsc, watch};
@@ -24,9 +24,9 @@ use super::pool::Pool;
 use super::turns::{Turns, Whose};
 use super::watch::{Sight, Watches};
 use super::write::Created;
-use crate::clock;
-use crate::crds::{INSTANCES, Missing};
-use crate::metrics::Metrics;
+use crate::process::clock;
+use crate::process::crds::{INSTANCES, Missing};
+use crate::process::metrics::Metrics;
 
 /// Inputs that may wait; more than this, and the watches wait.
 const MOST_INPUTS: usize = 1024;
@@ -107,7 +107,7 @@ pub enum Answer {
         shard: usize,
         took: Duration,
         result: Result<Shard, String>,
-        ended: Vec<flashjob_plan::AttemptEnd>,
+        ended: Vec<flashjob_plan::flashjob::AttemptEnd>,
     },
     LedgerRead {
         result: kube::Result<Box<Memory>>,

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
+use flashjob_plan::flashjob::{Plan, View, decide, internal_error};
 use flashjob_plan::time::after;
-use flashjob_plan::{Plan, View, decide, internal_error};
 use jiff::Timestamp;
 
 use super::engine::Engine;
@@ -60,7 +60,7 @@ pub fn look(before: Option<&Fault>, view: &View<'_>, now: Timestamp) -> Result<P
     }
     let decided = caught(|| {
         #[cfg(feature = "crash")]
-        crate::crash::panic_at(view.job);
+        crate::process::crash::panic_at(view.job);
         decide(view, now)
     });
     decided.map_err(|words| Fault::new(before, words, generation, now))

@@ -1,7 +1,7 @@
 //! Objects with our labels that belong to no job: counted, named once in an event of the job that they name, and otherwise
 //! left alone.
 
-use flashjob_plan::children::{Foreign, Owner};
+use flashjob_plan::flashjob::children::{Foreign, Owner};
 use kube::runtime::events::{Event, EventType};
 
 use super::engine::Engine;

@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use flashjob_plan::Kind;
-use flashjob_plan::facts::{Children, Pod, Refusal, Service, Slot, Versioned};
+use flashjob_plan::flashjob::Kind;
+use flashjob_plan::flashjob::facts::{Children, Pod, Refusal, Service, Slot, Versioned};
 use flashjob_plan::time::after;
 use jiff::Timestamp;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flashjob_api::Counts;
-use flashjob_plan::concerns::Concerns;
+use flashjob_api::flashjob::Counts;
+use flashjob_plan::flashjob::concerns::Concerns;
 use tokio::time::Instant;
 
 use super::fault::Fault;

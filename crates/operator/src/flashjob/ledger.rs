@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flashjob_plan::children::{self, Owner, Place};
-use flashjob_plan::facts::{Job, LedgerState};
-use flashjob_plan::ledger::{Change, Ledger, Reader};
-use flashjob_plan::names;
+use flashjob_plan::flashjob::children::{self, Owner, Place};
+use flashjob_plan::flashjob::facts::{Job, LedgerState};
+use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader};
+use flashjob_plan::flashjob::names;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};

@@ -1,4 +1,4 @@
-//! The FlashJob controller: the shell around `flashjob_plan::decide`.
+//! The FlashJob controller: the shell around `flashjob_plan::flashjob::decide`.
 //!
 //! ```text
 //!   watch ──▶ observe ──▶ engine: index + ledgers ──▶ plan::decide ──▶ act ──▶ pool ──▶ write

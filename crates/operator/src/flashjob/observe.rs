@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use flashjob_api::instance;
-use flashjob_plan::children::{self, Foreign, Owner, Place};
-use flashjob_plan::facts::{Container, Job, Pod, PodPhase, Service, Settings};
-use flashjob_plan::instances::Instance;
-use flashjob_plan::names;
+use flashjob_api::flashjob::instance;
+use flashjob_plan::flashjob::children::{self, Foreign, Owner, Place};
+use flashjob_plan::flashjob::facts::{Container, Job, Pod, PodPhase, Service, Settings};
+use flashjob_plan::flashjob::instances::Instance;
+use flashjob_plan::flashjob::names;
 use flashjob_plan::time::after;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;

@@ -10,12 +10,12 @@
 
 use std::time::Duration;
 
-use flashjob_plan::facts::{Pod, SILENT_END_GRACE};
+use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
 
 use super::engine::{Engine, Input};
 use super::index::Doubt;
 use super::observe::Child;
-use crate::clock;
+use crate::process::clock;
 
 /// The strays of one namespace that are followed.
 const MOST_STRAYS: usize = 100;

@@ -13,11 +13,11 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flashjob_api::Counts;
-use flashjob_plan::Plan;
-use flashjob_plan::boards::Seniority;
-use flashjob_plan::children::Owner;
-use flashjob_plan::facts::Settings;
+use flashjob_api::flashjob::Counts;
+use flashjob_plan::flashjob::Plan;
+use flashjob_plan::flashjob::boards::Seniority;
+use flashjob_plan::flashjob::children::Owner;
+use flashjob_plan::flashjob::facts::Settings;
 use kube::Api;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ use super::observe::{self, SeenJob};
 use super::pool::Turn;
 use super::slim;
 use super::turns::{Turns, Whose};
-use crate::client::words;
+use crate::process::client::words;
 
 /// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`Room`].)
 const MOST_LOADING: usize = 8;

@@ -14,7 +14,7 @@ use kube::Client;
 use tokio::sync::{Notify, oneshot};
 
 use super::turns::{Turns, Whose};
-use crate::client::in_time;
+use crate::process::client::in_time;
 
 /// How long a call may take until its answer is read. (A write has to be answered sooner: the guard sees to that.)
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 
 use super::pool::Turn;
-use crate::client::words;
+use crate::process::client::words;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 

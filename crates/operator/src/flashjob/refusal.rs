@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_plan::{reduced, shown_words};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_plan::flashjob::{reduced, shown_words};
 use kube::core::Status;
 use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;

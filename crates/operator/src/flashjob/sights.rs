@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use flashjob_plan::concerns::{Concerns, Marks};
-use flashjob_plan::facts::Service;
-use flashjob_plan::instances::{Instance, Instances};
+use flashjob_plan::flashjob::concerns::{Concerns, Marks};
+use flashjob_plan::flashjob::facts::Service;
+use flashjob_plan::flashjob::instances::{Instance, Instances};
 
 use super::engine::Engine;
 use super::foreign::Kinship;
@@ -12,7 +12,7 @@ use super::job::JobState;
 use super::observe::{self, Child, SeenJob};
 use super::slim;
 use super::watch::{Seen, Sight};
-use crate::clock;
+use crate::process::clock;
 
 impl Engine {
     /// A watch has said something.

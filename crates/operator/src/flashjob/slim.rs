@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use flashjob_api::FlashJob as WholeFlashJob;
-use flashjob_api::instance::Instance as WholeInstance;
+use flashjob_api::flashjob::FlashJob as WholeFlashJob;
+use flashjob_api::flashjob::instance::Instance as WholeInstance;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;

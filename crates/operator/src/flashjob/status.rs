@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashjob_api::FlashJobStatus;
+use flashjob_api::flashjob::FlashJobStatus;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::runtime::events::{Event, EventType};

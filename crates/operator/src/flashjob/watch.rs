@@ -6,10 +6,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use flashjob_plan::children::Foreign;
-use flashjob_plan::facts::{Pod, Service};
-use flashjob_plan::instances::Instance;
-use flashjob_plan::names;
+use flashjob_plan::flashjob::children::Foreign;
+use flashjob_plan::flashjob::facts::{Pod, Service};
+use flashjob_plan::flashjob::instances::Instance;
+use flashjob_plan::flashjob::names;
 use futures::{Stream, StreamExt};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::engine::Input;
 use super::observe::{self, Child};
 use super::slim;
-use crate::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
-use crate::metrics::Metrics;
+use crate::process::crds::{FLASHJOBS, INSTANCES, Missing, Needed};
+use crate::process::metrics::Metrics;
 
 /// From a watch that cannot go on where it was to the next list.
 const PAUSE: Duration = Duration::from_secs(1);

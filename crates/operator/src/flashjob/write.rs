@@ -12,11 +12,11 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use flashjob_plan::children;
+use flashjob_plan::flashjob::children;
 
 use super::pool::Turn;
 use super::read;
-use crate::client::words;
+use crate::process::client::words;
 
 /// What a create came to.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::{Cluster, Gate, Running};
+use flashjob_sim::Running;
+use flashjob_sim::cluster::{Cluster, Gate};
 
 /// The operator that was built with this program.
 pub const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");

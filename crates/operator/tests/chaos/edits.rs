@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::Phase;
-use flashjob_sim::{Luck, Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::node::Script;
+use flashjob_sim::{Luck, eventually};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::Phase;
-use flashjob_sim::{Luck, Script, Started};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::Luck;
+use flashjob_sim::node::{Script, Started};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::timeout;

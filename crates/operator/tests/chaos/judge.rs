@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use flashjob_api::{Failure, FlashJobStatus, InFlight, Phase};
-use flashjob_sim::Started;
+use flashjob_api::flashjob::{Failure, FlashJobStatus, InFlight, Phase};
+use flashjob_sim::node::Started;
 
 use crate::arena::Life;
 use crate::world::World;

@@ -4,8 +4,6 @@
 //! Without arguments it is the short form that `make test` runs. A schedule that fails prints the arguments to play it
 //! again.
 
-#![allow(missing_docs, reason = "a program, not a library")]
-
 mod arena;
 mod edits;
 mod firmware;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flashjob_api::FlashJob;
-use flashjob_sim::{Kubelet, Started};
+use flashjob_api::flashjob::FlashJob;
+use flashjob_sim::node::{Kubelet, Started};
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::{WatchStreamExt, watcher};

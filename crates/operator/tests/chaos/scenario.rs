@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::Phase;
-use flashjob_sim::{Gate, Script, Started};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::Gate;
+use flashjob_sim::node::{Script, Started};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::time::timeout;
@@ -48,9 +49,10 @@ pub async fn play(arena: &Arena, deaths: &[String], weather: Option<u64>) -> Res
             (Some(weather.clone()), Some(weather.gate(&arena.cluster).await?))
         }
         // Only to count the writes.
-        None if deaths.is_empty() => {
-            (None, Some(Gate::start(&arena.cluster, |_| flashjob_sim::Verdict::Pass).await?))
-        }
+        None if deaths.is_empty() => (
+            None,
+            Some(Gate::start(&arena.cluster, |_| flashjob_sim::cluster::Verdict::Pass).await?),
+        ),
         None => (None, None),
     };
     let mut lives = Vec::new();

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::{Call, Cluster, Event, Fate, Gate, Luck, Verdict};
+use flashjob_sim::Luck;
+use flashjob_sim::cluster::{Call, Cluster, Event, Fate, Gate, Verdict};
 use serde_json::json;
 use tokio::time::sleep;
 

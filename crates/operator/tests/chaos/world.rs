@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use flashjob_api::FlashJob;
-use flashjob_api::instance::Instance;
-use flashjob_sim::{Akri, Kubelet, LoadBalancer, Pool, Script, Started, eventually};
+use flashjob_api::flashjob::FlashJob;
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script, Started};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{End, Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{End, Script};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_sim::{Gate, Script, Verdict, eventually};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_sim::cluster::{Gate, Verdict};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::site::{PATIENCE, Site};

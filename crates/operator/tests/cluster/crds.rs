@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use flashjob_api::Phase;
-use flashjob_sim::{Akri, Cluster, Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::node::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use kube::api::DeleteParams;
 
 use crate::site::{PATIENCE, Site};

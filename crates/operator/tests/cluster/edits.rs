@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_api::instance::Instance;
-use flashjob_sim::{Call, Gate, Script, Verdict, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -142,7 +144,8 @@ async fn a_device_taken_out_whose_flash_fails_stays_on_record_as_failed() -> Res
     assert_eq!(ended.done.as_deref(), Some("1/3"), "{ended:#?}");
     let failed: Vec<&str> = ended.failures.iter().map(|f| f.uuid.as_str()).collect();
     assert_eq!(failed, [uids[0].as_str(), uids[1].as_str()]);
-    let told = |f: &flashjob_api::Failure| f.attempts == 1 && f.message == "no such partition";
+    let told =
+        |f: &flashjob_api::flashjob::Failure| f.attempts == 1 && f.message == "no such partition";
     assert!(ended.failures.iter().all(told), "{ended:#?}");
     site.cleaned_up().await?;
     assert_eq!(site.flashed().len(), 3, "no second attempt");

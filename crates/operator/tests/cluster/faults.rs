@@ -1,8 +1,9 @@
 //! What is wrong with one job is that job's own trouble: the operator goes on, and so do the jobs of others.
 
 use anyhow::Result;
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_sim::{Script, eventually};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};

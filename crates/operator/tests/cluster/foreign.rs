@@ -4,9 +4,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use flashjob_api::{FlashJob, FlashJobStatus, Phase};
-use flashjob_plan::names;
-use flashjob_sim::{Cluster, End, Script, eventually};
+use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
+use flashjob_plan::flashjob::names;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{End, Script};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::events::v1::Event;

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{Call, Gate, Script, Verdict, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};

@@ -1,9 +1,10 @@
 //! What is left of a deleted job: Pods that take their time, and a name that somebody uses again.
 
 use anyhow::{Context, Result};
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_plan::names;
-use flashjob_sim::{End, Kubelet, Script, Started, eventually};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_plan::flashjob::names;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{End, Kubelet, Script, Started};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};

@@ -1,9 +1,10 @@
 //! One board, several names for it: Instances that are the same device, and jobs that want it at the same time.
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_api::instance::Instance;
-use flashjob_sim::{Cluster, Script, Started};
+use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::node::{Script, Started};
 use kube::ResourceExt;
 use serde_json::json;
 

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{Cluster, End, Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{End, Script};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::DeleteParams;

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_api::instance::Instance;
-use flashjob_sim::{Call, Cluster, Gate, Script, Verdict, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_sim::cluster::{Call, Cluster, Gate, Verdict};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use serde_json::json;
 use tokio::time::Instant;
 

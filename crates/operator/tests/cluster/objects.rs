@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{End, Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{End, Script};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -115,9 +116,10 @@ async fn a_strangers_service_is_left_alone_and_told() -> Result<()> {
     let brief = json!({ "uuid": uids, "timeouts": { "deviceSeconds": 3 } });
     let job = site.flash_with("crowded", brief).await?;
     // The name our Service will have, taken by somebody else before the operator comes.
-    let revision = flashjob_plan::names::revision("registry.example/esp32:0.2.0", "0.2.0");
-    let target = flashjob_plan::names::target(&job.uid().unwrap(), &uids[0], &revision);
-    let name = flashjob_plan::names::service("crowded", &target);
+    let revision =
+        flashjob_plan::flashjob::names::revision("registry.example/esp32:0.2.0", "0.2.0");
+    let target = flashjob_plan::flashjob::names::target(&job.uid().unwrap(), &uids[0], &revision);
+    let name = flashjob_plan::flashjob::names::service("crowded", &target);
     let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
     let strange: Service = serde_json::from_value(json!({
         "metadata": { "name": name }, "spec": { "ports": [{ "port": 80 }] },

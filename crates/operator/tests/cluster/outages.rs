@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::Phase;
-use flashjob_sim::{Cluster, Gate, Script, Verdict, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::{Cluster, Gate, Verdict};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_sim::{Script, eventually};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
@@ -69,7 +70,8 @@ async fn an_instance_wakes_only_the_jobs_that_have_to_do_with_it() -> Result<()>
         site.flash_with(&format!("waits-{n}"), spec).await?;
     }
     for n in 0..20 {
-        let offline = |s: &flashjob_api::FlashJobStatus| s.counts.is_some_and(|c| c.offline == 1);
+        let offline =
+            |s: &flashjob_api::flashjob::FlashJobStatus| s.counts.is_some_and(|c| c.offline == 1);
         site.status(&format!("waits-{n}"), "its device to be missed", offline).await?;
     }
     let before = watched.looks().await?;
@@ -80,7 +82,7 @@ async fn an_instance_wakes_only_the_jobs_that_have_to_do_with_it() -> Result<()>
     // One that concerns the first job, and comes after all the others.
     let no_address = BTreeMap::from([("DEVICE".to_owned(), "esp32".to_owned())]);
     site.akri.discover_with("absent-0", no_address).await?;
-    let found = |s: &flashjob_api::FlashJobStatus| {
+    let found = |s: &flashjob_api::flashjob::FlashJobStatus| {
         let words = s.in_flight.first().and_then(|d| d.message.as_deref());
         words.is_some_and(|words| words.contains("no HOST_ENDPOINT"))
     };

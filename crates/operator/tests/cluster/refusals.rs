@@ -1,8 +1,9 @@
 //! Creates that the API server refuses: told in its own words, tried again, and never counted as an attempt.
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_sim::{Call, Gate, Script, Verdict, eventually};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{Script, Started, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{Script, Started};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{Akri, Script};
+use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};

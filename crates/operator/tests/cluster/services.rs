@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::Phase;
-use flashjob_sim::kubelet::NODE_IP;
-use flashjob_sim::load_balancer::ADDRESS_POOL;
-use flashjob_sim::{Cluster, Script, clock, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::node::Script;
+use flashjob_sim::node::kubelet::NODE_IP;
+use flashjob_sim::node::load_balancer::ADDRESS_POOL;
+use flashjob_sim::{clock, eventually};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -72,8 +74,9 @@ async fn a_job_without_a_load_balancer_goes_on_when_it_is_told_to_use_node_ports
     let board = site.board("192.0.2.11").await?;
     let _operator = site.operator().await?;
     site.flash("flashjob", std::slice::from_ref(&board)).await?;
-    let waits =
-        |s: &flashjob_api::FlashJobStatus| s.in_flight.iter().any(|f| f.state == "Addressing");
+    let waits = |s: &flashjob_api::flashjob::FlashJobStatus| {
+        s.in_flight.iter().any(|f| f.state == "Addressing")
+    };
     site.status("flashjob", "the job to wait for an address", waits).await?;
     site.edit("flashjob", json!({ "service": { "type": "NodePort" } })).await?;
     site.phase("flashjob", Phase::Completed).await?;

@@ -5,10 +5,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flashjob_api::instance::Instance;
-use flashjob_api::{FlashJob, FlashJobStatus, Phase};
-pub use flashjob_sim::installed::INSTALL;
-use flashjob_sim::{Akri, Cluster, Gate, Kubelet, LoadBalancer, Pool, Script, eventually};
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
+use flashjob_sim::cluster::{Cluster, Gate};
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Akri;
+pub use flashjob_sim::flashjob::installed::INSTALL;
+use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::Phase;
-use flashjob_sim::{AuditEntry, LoadBalancer, Pool, Script, eventually};
+use flashjob_api::flashjob::Phase;
+use flashjob_sim::cluster::AuditEntry;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{LoadBalancer, Pool, Script};
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;

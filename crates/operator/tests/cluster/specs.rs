@@ -2,8 +2,9 @@
 //! nothing is made for it.
 
 use anyhow::{Context, Result};
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_sim::{Script, eventually};
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::Api;
 use kube::api::ListParams;

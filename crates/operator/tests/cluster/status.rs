@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::instance::Instance;
-use flashjob_api::{FlashJob, Phase};
-use flashjob_sim::{Script, eventually};
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_sim::eventually;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};

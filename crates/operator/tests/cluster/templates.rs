@@ -5,7 +5,8 @@ mod table;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use flashjob_sim::{LoadBalancer, Pool, Script, eventually};
+use flashjob_sim::eventually;
+use flashjob_sim::node::{LoadBalancer, Pool, Script};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;

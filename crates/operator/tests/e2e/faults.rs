@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::stage::{Account, Outcome, Stage};
-use flashjob_sim::{Fault, Times};
+use flashjob_sim::flashjob::stage::{Account, Outcome, Stage};
+use flashjob_sim::flashjob::{Fault, Times};
 use serde_json::json;
 
 use crate::{NEW, stage};
 
 /// What is wrong with a board, and what has to come of it.
 fn faults() -> Vec<(Fault, Times, Result<(), &'static str>)> {
-    let other = flashjob_sim::board::MacAddress::nth(60_000);
+    let other = flashjob_sim::flashjob::board::MacAddress::nth(60_000);
     vec![
         (Fault::Answers500, Times::First(1), Ok(())),
         (Fault::AnswerLost, Times::First(1), Ok(())),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::stage::Account;
-use flashjob_sim::{Fault, Times, eventually};
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::stage::Account;
+use flashjob_sim::flashjob::{Fault, Times};
 use serde_json::json;
 
 use crate::{NEW, stage};

@@ -11,8 +11,8 @@ mod node;
 use std::path::Path;
 
 use anyhow::Result;
-use flashjob_sim::installed;
-use flashjob_sim::stage::{Options, Stage};
+use flashjob_sim::flashjob::installed;
+use flashjob_sim::flashjob::stage::{Options, Stage};
 
 const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 /// Waits are this many times shorter than in the field.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flashjob_api::{Counts, Failure, FlashJobStatus, Phase};
-use flashjob_sim::Started;
+use flashjob_api::flashjob::{Counts, Failure, FlashJobStatus, Phase};
+use flashjob_sim::node::Started;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

@@ -5,11 +5,11 @@ use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::Phase;
-use flashjob_sim::akri::INSTANCE_CRD;
+use flashjob_api::flashjob::Phase;
 use flashjob_sim::eventually;
-use flashjob_sim::field::{self, Field};
-use flashjob_sim::node::{self, Node};
+use flashjob_sim::flashjob::akri::INSTANCE_CRD;
+use flashjob_sim::flashjob::field::{self, Field};
+use flashjob_sim::node::real::{self as node, Node};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};

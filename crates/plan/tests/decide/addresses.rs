@@ -1,8 +1,8 @@
 //! How boards reach their flash Pods: scarce addresses, node ports, the node's own network.
 
-use flashjob_plan::addresses::Waiting;
-use flashjob_plan::spec::Spec;
-use flashjob_plan::{NewObject, Plan, Settings};
+use flashjob_plan::flashjob::addresses::Waiting;
+use flashjob_plan::flashjob::spec::Spec;
+use flashjob_plan::flashjob::{NewObject, Plan, Settings};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! From the ledger to the result: one device's way, each rule as a short story.
 
-use flashjob_api::Phase;
-use flashjob_plan::facts::Refusal;
-use flashjob_plan::instances::Instance;
-use flashjob_plan::{Kind, LedgerPlan, NewObject};
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::facts::Refusal;
+use flashjob_plan::flashjob::instances::Instance;
+use flashjob_plan::flashjob::{Kind, LedgerPlan, NewObject};
 use serde_json::json;
 
 use crate::world::World;

@@ -1,11 +1,11 @@
 //! Who may flash a board, and what is locked.
 
-use flashjob_api::Phase;
-use flashjob_plan::boards::Boards;
-use flashjob_plan::boards_held;
-use flashjob_plan::facts::DeviceNamespaces;
-use flashjob_plan::instances::Instance;
-use flashjob_plan::ledger::Outcome;
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::boards::Boards;
+use flashjob_plan::flashjob::boards_held;
+use flashjob_plan::flashjob::facts::DeviceNamespaces;
+use flashjob_plan::flashjob::instances::Instance;
+use flashjob_plan::flashjob::ledger::Outcome;
 use jiff::SignedDuration;
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use flashjob_plan::ledger::{Ledger, MOST_DEVICES, Reader, Record};
-use flashjob_plan::spec::Spec;
-use flashjob_plan::{LedgerState, Settings, decide};
+use flashjob_plan::flashjob::ledger::{Ledger, MOST_DEVICES, Reader, Record};
+use flashjob_plan::flashjob::spec::Spec;
+use flashjob_plan::flashjob::{LedgerState, Settings, decide};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};

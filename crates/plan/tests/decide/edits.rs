@@ -1,8 +1,8 @@
 //! What a person does to a job under way: hold it, change it, delete it.
 
-use flashjob_api::Phase;
-use flashjob_plan::ledger::Outcome;
-use flashjob_plan::{Kind, LedgerPlan, Plan};
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::ledger::Outcome;
+use flashjob_plan::flashjob::{Kind, LedgerPlan, Plan};
 use serde_json::json;
 
 use crate::world::World;

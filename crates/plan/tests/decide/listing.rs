@@ -1,8 +1,8 @@
 //! A process that has just started and is still listing Akri's Instances: what was listed is there, what was not may come.
 
-use flashjob_plan::facts::DeviceNamespaces;
-use flashjob_plan::instances::{Instance, Instances};
-use flashjob_plan::{LedgerPlan, NewObject};
+use flashjob_plan::flashjob::facts::DeviceNamespaces;
+use flashjob_plan::flashjob::instances::{Instance, Instances};
+use flashjob_plan::flashjob::{LedgerPlan, NewObject};
 use serde_json::json;
 
 use crate::state;

@@ -26,8 +26,8 @@ mod tale;
 mod view;
 mod world;
 
-use flashjob_api::Phase;
-use flashjob_plan::Plan;
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::Plan;
 use world::World;
 
 fn phase(plan: &Plan) -> Phase {

@@ -1,7 +1,7 @@
 //! Edits that come at an awkward moment.
 
-use flashjob_plan::ledger::Outcome;
-use flashjob_plan::{LedgerPlan, NewObject, Plan};
+use flashjob_plan::flashjob::ledger::Outcome;
+use flashjob_plan::flashjob::{LedgerPlan, NewObject, Plan};
 use serde_json::json;
 
 use crate::world::World;
@@ -32,7 +32,10 @@ fn firmware_edited_at_any_moment_is_flashed_once() {
             let new = firmware_of_new_pods(&plan);
             if !new.is_empty() {
                 let written = world.record("a").revision.clone();
-                assert_eq!(written, flashjob_plan::names::revision(&new[0], &new[0][2..]));
+                assert_eq!(
+                    written,
+                    flashjob_plan::flashjob::names::revision(&new[0], &new[0][2..])
+                );
                 flashed.extend(new);
                 world.ends("a", 0, "");
             }

@@ -1,7 +1,7 @@
 //! What the original operator got wrong, where no other story shows that it is right here (docs/original-bugs.md).
 
-use flashjob_api::Phase;
-use flashjob_plan::NewObject;
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::NewObject;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! What holds for two jobs in two namespaces that share boards, whatever happens.
 
-use flashjob_plan::boards::Boards;
-use flashjob_plan::facts::{Container, Pod, PodPhase};
-use flashjob_plan::ledger::{Outcome, Record};
-use flashjob_plan::{NewObject, Plan, boards_held};
+use flashjob_plan::flashjob::boards::Boards;
+use flashjob_plan::flashjob::facts::{Container, Pod, PodPhase};
+use flashjob_plan::flashjob::ledger::{Outcome, Record};
+use flashjob_plan::flashjob::{NewObject, Plan, boards_held};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! What people do to a job, careless or hostile: nothing is said done that is not, no board has two sessions, and no wait is
 //! without an end.
 
-use flashjob_api::Phase;
-use flashjob_plan::facts::{Container, DeviceNamespaces, Pod};
-use flashjob_plan::instances::Instance;
-use flashjob_plan::ledger::Outcome;
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::facts::{Container, DeviceNamespaces, Pod};
+use flashjob_plan::flashjob::instances::Instance;
+use flashjob_plan::flashjob::ledger::Outcome;
 use serde_json::{Value, json};
 
 use crate::world::World;

@@ -1,6 +1,6 @@
 //! A permit is written ahead of a free slot. What is edited meanwhile holds for the Pod that was not made yet.
 
-use flashjob_api::Phase;
+use flashjob_api::flashjob::Phase;
 use serde_json::{Value, json};
 
 use crate::world::World;

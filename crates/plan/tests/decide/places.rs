@@ -1,8 +1,8 @@
 //! Who has a place and who has lost it: devices taken out of a job, and devices ahead of their turn.
 
-use flashjob_api::Phase;
-use flashjob_plan::Plan;
-use flashjob_plan::instances::Instance;
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::Plan;
+use flashjob_plan::flashjob::instances::Instance;
 use serde_json::{Value, json};
 
 use crate::world::World;

@@ -1,7 +1,7 @@
 //! What is foreseen is what then happens.
 
-use flashjob_plan::Settings;
-use flashjob_plan::preview::{Fate, Foreseen, preview};
+use flashjob_plan::flashjob::Settings;
+use flashjob_plan::flashjob::preview::{Fate, Foreseen, preview};
 use serde_json::{Value, json};
 
 use crate::at_work;

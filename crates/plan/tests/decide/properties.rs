@@ -1,7 +1,7 @@
 //! What holds whatever happens: random worlds with crashes, lost and late writes, boards that come and go.
 
-use flashjob_plan::facts::{Container, PodPhase};
-use flashjob_plan::{Job, NewObject};
+use flashjob_plan::flashjob::facts::{Container, PodPhase};
+use flashjob_plan::flashjob::{Job, NewObject};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -183,7 +183,7 @@ impl Run {
     }
 }
 
-fn is_running(pod: &flashjob_plan::facts::Pod) -> bool {
+fn is_running(pod: &flashjob_plan::flashjob::facts::Pod) -> bool {
     matches!(pod.container, Container::Running(_))
 }
 
@@ -192,7 +192,7 @@ fn spec(parallel: usize, batch: usize, suspend: bool) -> serde_json::Value {
 }
 
 /// The same plan whatever the status says: `decide` cannot read it. A [`Job`] is everything that is known of the object,
-/// and these are all its parts; a [`flashjob_plan::View`] adds the operator's own knowledge, and `view` names its parts. A
+/// and these are all its parts; a [`flashjob_plan::flashjob::View`] adds the operator's own knowledge, and `view` names its parts. A
 /// field that brings the status in does not compile here, and whoever adds one reads this.
 #[test]
 fn a_plan_cannot_depend_on_the_status() {

@@ -1,7 +1,7 @@
 //! What a new process makes of what an earlier one left, and what becomes of a ledger.
 
-use flashjob_api::Phase;
-use flashjob_plan::{Job, Kind, LedgerPlan, Settings, names};
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::{Job, Kind, LedgerPlan, Settings, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;

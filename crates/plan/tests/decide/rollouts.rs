@@ -1,7 +1,7 @@
 //! The rules of a rollout and of who gets which board, each as a short story.
 
-use flashjob_api::Phase;
-use flashjob_plan::{LedgerPlan, Plan};
+use flashjob_api::flashjob::Phase;
+use flashjob_plan::flashjob::{LedgerPlan, Plan};
 use serde_json::json;
 
 use crate::world::World;

@@ -1,6 +1,6 @@
 //! Large fleets: a job of 100,000 devices runs to its end, and its status fits at every moment.
 
-use flashjob_api::Phase;
+use flashjob_api::flashjob::Phase;
 use serde_json::json;
 
 use crate::phase;
@@ -10,7 +10,7 @@ use crate::world::World;
 const MOST_BYTES: usize = 512 * 1024;
 
 /// So many devices, all flashed in one go.
-fn run(devices: usize) -> flashjob_api::FlashJobStatus {
+fn run(devices: usize) -> flashjob_api::flashjob::FlashJobStatus {
     let mut world = World::new(&[], json!({ "uuid": ["placeholder"] }));
     for number in 0..devices {
         world.discover(&format!("board-{number:06}"));
@@ -31,8 +31,8 @@ fn run(devices: usize) -> flashjob_api::FlashJobStatus {
             return status;
         }
         for (_, _, pod) in world.pods_mut() {
-            pod.phase = flashjob_plan::facts::PodPhase::Succeeded;
-            pod.container = flashjob_plan::facts::Container::Ended {
+            pod.phase = flashjob_plan::flashjob::facts::PodPhase::Succeeded;
+            pod.container = flashjob_plan::flashjob::facts::Container::Ended {
                 exit_code: 0,
                 reason: None,
                 message: None,

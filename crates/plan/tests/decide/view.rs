@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use flashjob_plan::addresses::Addresses;
-use flashjob_plan::boards::Boards;
-use flashjob_plan::facts::Children;
-use flashjob_plan::instances::Instances;
-use flashjob_plan::{Job, LedgerState, Settings, View};
+use flashjob_plan::flashjob::addresses::Addresses;
+use flashjob_plan::flashjob::boards::Boards;
+use flashjob_plan::flashjob::facts::Children;
+use flashjob_plan::flashjob::instances::Instances;
+use flashjob_plan::flashjob::{Job, LedgerState, Settings, View};
 
 static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::default);

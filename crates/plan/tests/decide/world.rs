@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use flashjob_plan::addresses::Addresses;
-use flashjob_plan::boards::{Boards, Seniority};
-use flashjob_plan::facts::{Children, Container, Pod, PodPhase, Service, Slot};
-use flashjob_plan::instances::{Instance, Instances};
-use flashjob_plan::ledger::{Ledger, Record};
-use flashjob_plan::names;
-use flashjob_plan::spec::Spec;
-use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, View, decide};
+use flashjob_plan::flashjob::addresses::Addresses;
+use flashjob_plan::flashjob::boards::{Boards, Seniority};
+use flashjob_plan::flashjob::facts::{Children, Container, Pod, PodPhase, Service, Slot};
+use flashjob_plan::flashjob::instances::{Instance, Instances};
+use flashjob_plan::flashjob::ledger::{Ledger, Record};
+use flashjob_plan::flashjob::names;
+use flashjob_plan::flashjob::spec::Spec;
+use flashjob_plan::flashjob::{
+    Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, View, decide,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -50,7 +52,7 @@ impl World {
                 deleting: false,
                 finalizer: false,
                 ledger: None,
-                spec: Err(flashjob_plan::spec::Invalid(String::new())),
+                spec: Err(flashjob_plan::flashjob::spec::Invalid(String::new())),
             },
             ledger: None,
             instances: Instances::default(),

@@ -1,7 +1,7 @@
 //! What the moves change: how a plan is acted on, what an answer does, and what a new process begins with. This says in few
 //! lines what `crates/operator/src/flashjob/{act,answer,index,sights}.rs` say.
 
-use flashjob_plan::ledger::{Outcome, Record};
+use flashjob_plan::flashjob::ledger::{Outcome, Record};
 
 use crate::moves::Detail;
 use crate::operator::{Operator, Step, is_shared};

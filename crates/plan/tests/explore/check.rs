@@ -1,6 +1,6 @@
 //! What must hold in every state, and of every step of the operator.
 
-use flashjob_plan::ledger::{Outcome, Record};
+use flashjob_plan::flashjob::ledger::{Outcome, Record};
 
 use crate::operator::{Operator, Step, is_shared};
 use crate::state::{Device, Job, Phase, Pod, Service, State, Truth, Write};

@@ -1,6 +1,6 @@
 //! What the operator sees of the objects of the small world.
 
-use flashjob_plan::facts::{Container, Pod, PodPhase, Service as Seen, Slot};
+use flashjob_plan::flashjob::facts::{Container, Pod, PodPhase, Service as Seen, Slot};
 
 use crate::operator::at;
 use crate::state::{Phase, Real, Service};

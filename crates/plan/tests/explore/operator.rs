@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use flashjob_plan::boards::{Boards, Seniority};
-use flashjob_plan::facts::{Children, Slot};
-use flashjob_plan::instances::{Instance, Instances};
-use flashjob_plan::ledger::{Ledger, Outcome, Record};
-use flashjob_plan::spec::Spec;
-use flashjob_plan::{Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, decide};
+use flashjob_plan::flashjob::boards::{Boards, Seniority};
+use flashjob_plan::flashjob::facts::{Children, Slot};
+use flashjob_plan::flashjob::instances::{Instance, Instances};
+use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Record};
+use flashjob_plan::flashjob::spec::Spec;
+use flashjob_plan::flashjob::{
+    Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, decide,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -14,8 +14,8 @@ use kube::Client;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Inner, Options};
-use crate::assets::Assets;
-use crate::audit;
+use crate::cluster::assets::Assets;
+use crate::cluster::audit;
 use crate::pki::Pki;
 use crate::process::{Running, Scratch};
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use flashjob_sim::Attestation;
-use flashjob_sim::board::{Identity, MacAddress};
+use flashjob_sim::flashjob::Attestation;
+use flashjob_sim::flashjob::board::{Identity, MacAddress};
 
 use crate::requests::{get, post};
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
-use flashjob_sim::board::{Identity, MacAddress};
+use flashjob_sim::flashjob::board::{Identity, MacAddress};
 use serde_json::Value;
 use tempfile::TempDir;
 

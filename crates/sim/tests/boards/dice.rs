@@ -3,8 +3,8 @@
 use std::fs;
 
 use anyhow::Result;
-use flashjob_sim::board::{Identity, MacAddress};
-use flashjob_sim::server_cert::openssl;
+use flashjob_sim::flashjob::board::{Identity, MacAddress};
+use flashjob_sim::flashjob::server_cert::openssl;
 use tempfile::TempDir;
 
 /// MAC address, id of the root, id of the attestation key, lengths, and both certificates as PEM. The last two have ids

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use flashjob_sim::board::{End, Identity, Ledger, MacAddress, Update};
-use flashjob_sim::{Board, Fault, Firmware, KeyKind, ServerCert, Times};
+use flashjob_sim::flashjob::board::{End, Identity, Ledger, MacAddress, Update};
+use flashjob_sim::flashjob::{Board, Fault, Firmware, KeyKind, ServerCert, Times};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

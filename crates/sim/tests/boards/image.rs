@@ -1,7 +1,7 @@
 //! Firmware images, made and read.
 
 use anyhow::Result;
-use flashjob_sim::esp_image::{App, Firmware, chip};
+use flashjob_sim::flashjob::esp_image::{App, Firmware, chip};
 
 #[test]
 fn what_is_built_can_be_read() -> Result<()> {

@@ -14,7 +14,7 @@ mod update;
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::{Board, BoardOptions, ServerCert};
+use flashjob_sim::flashjob::{Board, BoardOptions, ServerCert};
 
 use crate::agent::Agent;
 

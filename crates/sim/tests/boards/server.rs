@@ -1,8 +1,8 @@
 //! Which servers a board takes firmware from.
 
 use anyhow::Result;
-use flashjob_sim::board::End;
-use flashjob_sim::{Board, Firmware, KeyKind, ServerCert};
+use flashjob_sim::flashjob::board::End;
+use flashjob_sim::flashjob::{Board, Firmware, KeyKind, ServerCert};
 
 use crate::agent::Agent;
 use crate::{LIMIT, ask, options};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::board::{End, Update};
-use flashjob_sim::{Board, BoardOptions, Firmware, KeyKind, ServerCert};
+use flashjob_sim::flashjob::board::{End, Update};
+use flashjob_sim::flashjob::{Board, BoardOptions, Firmware, KeyKind, ServerCert};
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
 

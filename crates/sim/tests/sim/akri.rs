@@ -1,7 +1,8 @@
 use anyhow::Result;
-use flashjob_api::instance::Instance;
-use flashjob_sim::akri::INSTANCE_CRD_V0_12;
-use flashjob_sim::{Akri, Cluster};
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::flashjob::akri::INSTANCE_CRD_V0_12;
 use kube::{Api, ResourceExt};
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use anyhow::{Context, Result};
-use flashjob_sim::{Cluster, eventually};
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;

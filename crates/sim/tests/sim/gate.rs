@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_sim::{Cluster, Fate, Gate, Verdict, eventually};
+use flashjob_sim::cluster::{Cluster, Fate, Gate, Verdict};
+use flashjob_sim::eventually;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{PostParams, WatchEvent, WatchParams};

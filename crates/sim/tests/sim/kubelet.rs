@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_sim::{Cluster, End, Kubelet, Script, eventually};
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{End, Kubelet, Script};
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};

@@ -1,5 +1,7 @@
 use anyhow::Result;
-use flashjob_sim::{Cluster, LoadBalancer, Pool, eventually};
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
+use flashjob_sim::node::{LoadBalancer, Pool};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::PostParams;

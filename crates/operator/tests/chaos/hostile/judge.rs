@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::{Counts, FlashJob, FlashJobStatus};
-use flashjob_sim::stage::Stage;
+use flashjob_api::flashjob::{Counts, FlashJob, FlashJobStatus};
+use flashjob_sim::flashjob::stage::Stage;
 use jiff::Timestamp;
 use kube::Api;
 

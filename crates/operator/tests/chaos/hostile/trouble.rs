@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use flashjob_sim::stage::{NAMESPACE, Stage};
+use flashjob_sim::flashjob::stage::{NAMESPACE, Stage};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
@@ -169,7 +169,7 @@ async fn allow(stage: &Stage, count: u32) -> Result<()> {
 /// How often the quota refused the operator a Pod.
 pub fn refusals(stage: &Stage) -> Result<usize> {
     let writes = stage.cluster.writes(NAMESPACE)?;
-    let refused = |write: &&flashjob_sim::AuditEntry| {
+    let refused = |write: &&flashjob_sim::cluster::AuditEntry| {
         write.resource == "pods" && write.verb == "create" && write.code == 403
     };
     Ok(writes.iter().filter(refused).count())

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flashjob_sim::stage::{NAMESPACE, Stage};
-use flashjob_sim::{Fault, Luck, Times};
+use flashjob_sim::Luck;
+use flashjob_sim::flashjob::stage::{NAMESPACE, Stage};
+use flashjob_sim::flashjob::{Fault, Times};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -7,9 +7,10 @@
 use std::cell::Cell;
 
 use anyhow::{Context, Result, bail, ensure};
-use flashjob_api::FlashJob;
-use flashjob_api::instance::Instance;
-use flashjob_sim::{Cluster, eventually};
+use flashjob_api::flashjob::FlashJob;
+use flashjob_api::flashjob::instance::Instance;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::eventually;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::rbac::v1::RoleBinding;

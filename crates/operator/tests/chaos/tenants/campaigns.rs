@@ -8,7 +8,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::FlashJob;
+use flashjob_api::flashjob::FlashJob;
 use flashjob_sim::Luck;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};

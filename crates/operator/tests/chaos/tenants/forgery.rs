@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use flashjob_plan::names;
+use flashjob_plan::flashjob::names;
 use flashjob_sim::Luck;
 use serde_json::{Map, Value, json};
 

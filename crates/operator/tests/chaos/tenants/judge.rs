@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use flashjob_api::{FlashJobStatus, Phase};
-use flashjob_sim::Started;
+use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_sim::node::Started;
 
 /// The image that reaches a board. Whatever else a Pod runs, the board knows nothing of it.
 pub const FLASHER: &str = "registry.example/flasher:1";

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::FlashJob;
-use flashjob_sim::Started;
+use flashjob_api::flashjob::FlashJob;
+use flashjob_sim::node::Started;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::FlashJob;
-use flashjob_sim::{Akri, End, Kubelet, LoadBalancer, Pool, Script, Started, eventually};
+use flashjob_api::flashjob::FlashJob;
+use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Akri;
+use flashjob_sim::node::{End, Kubelet, LoadBalancer, Pool, Script, Started};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -65,7 +67,7 @@ impl World {
         let boards = discover(&victim, 11, plot.boards).await?;
         let own = discover(&attacker, 201, ATTACKERS_BOARDS).await?;
         let path = |home: &str, name: &str| format!("{home}/{name}");
-        let written = |instance: &flashjob_api::instance::Instance| match plot.written {
+        let written = |instance: &flashjob_api::flashjob::instance::Instance| match plot.written {
             Written::Path => path(&victim, &instance.name_any()),
             Written::Name => instance.name_any(),
             Written::Uid => instance.uid().unwrap_or_default(),
@@ -93,9 +95,10 @@ impl World {
         };
         let jobs = Api::namespaced(client.clone(), &victim);
         let record = Record::start(jobs, kubelet.clone(), judge);
-        let paths = |home: &str, boards: &[(flashjob_api::instance::Instance, String)]| {
-            boards.iter().map(|(instance, _)| path(home, &instance.name_any())).collect()
-        };
+        let paths =
+            |home: &str, boards: &[(flashjob_api::flashjob::instance::Instance, String)]| {
+                boards.iter().map(|(instance, _)| path(home, &instance.name_any())).collect()
+            };
         Ok(Self {
             devices: boards.iter().map(|(instance, _)| written(instance)).collect(),
             paths: paths(&victim, &boards),
@@ -143,7 +146,7 @@ impl World {
     /// The victim's ledger, once it is there: what a well-informed attacker knows.
     pub async fn ledger(&self, uid: &str) -> Result<BTreeMap<String, String>> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.victim);
-        let labels = format!("{}={uid}", flashjob_plan::names::JOB_UID);
+        let labels = format!("{}={uid}", flashjob_plan::flashjob::names::JOB_UID);
         eventually("the ledger", PATIENCE, async || {
             let all = maps.list(&ListParams::default().labels(&labels)).await?;
             Ok(all.items.into_iter().find_map(|map| map.data))

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use flashjob_sim::Started;
-use flashjob_sim::board::{End, Ledger};
-use flashjob_sim::stage::Stage;
+use flashjob_sim::flashjob::board::{End, Ledger};
+use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::node::Started;
 
 use super::super::world::{Kind, World};
 use super::super::{NEW, RETRIES};

@@ -1,8 +1,8 @@
 //! Jobs of the attacker's own: of any number, size and kind.
 
 use anyhow::Result;
-use flashjob_api::FlashJob;
-use flashjob_plan::names;
+use flashjob_api::flashjob::FlashJob;
+use flashjob_plan::flashjob::names;
 use flashjob_sim::Luck;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

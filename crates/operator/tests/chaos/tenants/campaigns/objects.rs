@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::Result;
-use flashjob_api::FlashJob;
-use flashjob_plan::names;
+use flashjob_api::flashjob::FlashJob;
+use flashjob_plan::flashjob::names;
 use flashjob_sim::Luck;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;

@@ -1,0 +1,270 @@
+//! Looks at everything, and judges nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flashjob_api::flashjob::FlashJob;
+use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance};
+use futures::future::join_all;
+use http::Request;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use kube::api::PostParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::rights::{self, Right};
+use super::writers::Rbac;
+use super::{Seen, Unseen};
+use crate::connect::{Connected, words};
+use crate::flashjob::read;
+use crate::flashjob::server_cert::SECRET;
+
+/// Where the operator is installed.
+pub const OPERATOR_NAMESPACE: &str = "operator-system";
+/// Its Deployment.
+pub const OPERATOR: &str = "operator-controller-manager";
+/// What the operator that works holds.
+const LEASE: &str = "338c7440.flashjob.nbfc.io";
+/// The flasher's settings.
+pub const SETTINGS: &str = "flashjob-flasher";
+/// The original's attestation service.
+pub const DICE_SERVICE: &str = "dice-auth-service";
+const CRD: &str = "flashjobs.application.flashjob.nbfc.io";
+
+/// How long one thing may take. All are looked at together.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Whose FlashJob CRD the cluster has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crd {
+    Missing,
+    Ours,
+    Original,
+    /// It is served, and its schema may not be seen.
+    Served,
+}
+
+/// Akri's devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Devices {
+    NoCrd,
+    /// `namespace/name` of those without an address.
+    Found {
+        all: usize,
+        without_endpoint: Vec<String>,
+    },
+}
+
+/// A Service that asks for an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balanced {
+    pub path: String,
+    pub since: Option<Timestamp>,
+    pub addresses: Vec<String>,
+}
+
+/// What was seen.
+pub struct Observations {
+    pub version: Seen<String>,
+    pub crd: Seen<Crd>,
+    pub deployment: Seen<Option<Deployment>>,
+    pub lease: Seen<Option<Lease>>,
+    pub devices: Seen<Devices>,
+    pub services: Seen<Vec<Balanced>>,
+    pub secret: Seen<Option<Secret>>,
+    pub settings: Seen<Option<BTreeMap<String, String>>>,
+    pub dice_service: Seen<bool>,
+    pub rights: Vec<(Right, Seen<bool>)>,
+    pub rbac: Seen<Rbac>,
+}
+
+/// Looks at everything at once.
+pub async fn everything(to: &Connected) -> Observations {
+    let (client, own) = (&to.client, to.namespace.as_str());
+    let (version, crd, deployment, lease, devices, services) = futures::join!(
+        soon(async { client.apiserver_version().await.map(|info| info.git_version) }),
+        soon(crd(client)),
+        soon(get::<Deployment>(client, OPERATOR_NAMESPACE, OPERATOR)),
+        soon(get::<Lease>(client, OPERATOR_NAMESPACE, LEASE)),
+        soon(devices(client, own)),
+        soon(services(client, own)),
+    );
+    let (secret, settings, dice_service, rights, rbac) = futures::join!(
+        soon(get::<Secret>(client, own, SECRET)),
+        soon(get::<ConfigMap>(client, own, SETTINGS)),
+        soon(get::<Service>(client, own, DICE_SERVICE)),
+        join_all(rights::WANTED.map(async |right| (right, soon(may(client, own, right)).await))),
+        soon(rbac(client, own)),
+    );
+    Observations {
+        version,
+        crd,
+        deployment,
+        lease,
+        devices,
+        services,
+        secret,
+        settings: settings.map(|map| map.map(|map| map.data.unwrap_or_default())),
+        dice_service: dice_service.map(|service| service.is_some()),
+        rights,
+        rbac,
+    }
+}
+
+async fn soon<T>(look: impl Future<Output = kube::Result<T>>) -> Seen<T> {
+    match tokio::time::timeout(PATIENCE, look).await {
+        Ok(Ok(seen)) => Ok(seen),
+        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(Unseen::Forbidden),
+        Ok(Err(error)) => Err(Unseen::Failed(words(&error))),
+        Err(_) => Err(Unseen::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+async fn get<K>(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    Api::<K>::namespaced(client.clone(), namespace).get_opt(name).await
+}
+
+/// Whether a resource is served: what everybody may ask.
+async fn is_served(client: &Client, version: &str, plural: &str) -> kube::Result<bool> {
+    match client.list_api_group_resources(version).await {
+        Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
+        // By its code: of a group that is not there, old servers say so in plain text and give no reason.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn crd(client: &Client) -> kube::Result<Crd> {
+    let version = FlashJob::api_version(&());
+    if !is_served(client, &version, &FlashJob::plural(&())).await? {
+        return Ok(Crd::Missing);
+    }
+    // The CRD itself is for administrators; what it says of its schema is for everybody, where the server is new enough.
+    let places = [
+        format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"),
+        format!("/openapi/v3/apis/{version}"),
+    ];
+    for place in places {
+        let Ok(request) = Request::get(&place).body(Vec::new()) else { continue };
+        if let Ok(schema) = client.request::<Value>(request).await {
+            return Ok(whose(&schema));
+        }
+    }
+    Ok(Crd::Served)
+}
+
+/// The original's status has no `inFlight`.
+pub fn whose(schema: &Value) -> Crd {
+    fn says(value: &Value) -> bool {
+        match value {
+            Value::Object(map) => {
+                map.get("properties").is_some_and(|p| p.get("inFlight").is_some())
+                    || map.values().any(says)
+            }
+            Value::Array(items) => items.iter().any(says),
+            _ => false,
+        }
+    }
+    if says(schema) { Crd::Ours } else { Crd::Original }
+}
+
+async fn devices(client: &Client, own: &str) -> kube::Result<Devices> {
+    if !is_served(client, &Instance::api_version(&()), &Instance::plural(&())).await? {
+        return Ok(Devices::NoCrd);
+    }
+    let list =
+        async |namespace: Option<&str>| read::pages(&read::instances(client, namespace), "").await;
+    let (mut all, mut without_endpoint) = (0, Vec::new());
+    for object in here_or_everywhere(own, list).await? {
+        let endpoint = &object.data["spec"]["brokerProperties"][HOST_ENDPOINT];
+        if endpoint.as_str().is_none_or(|text| text.trim().is_empty()) {
+            without_endpoint.push(path(&object));
+        }
+        all += 1;
+    }
+    Ok(Devices::Found { all, without_endpoint })
+}
+
+async fn services(client: &Client, own: &str) -> kube::Result<Vec<Balanced>> {
+    let list = async |namespace: Option<&str>| {
+        let api: Api<Service> = match namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        read::pages(&api, "").await
+    };
+    Ok(here_or_everywhere(own, list).await?.into_iter().filter_map(balanced).collect())
+}
+
+fn balanced(service: Service) -> Option<Balanced> {
+    let kind = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    if kind != Some("LoadBalancer") {
+        return None;
+    }
+    let ingress = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let ingress = ingress.and_then(|status| status.ingress.clone()).unwrap_or_default();
+    let addresses = ingress.into_iter().filter_map(|at| at.ip.or(at.hostname)).collect();
+    let since = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    Some(Balanced { path: path(&service), since, addresses })
+}
+
+/// In all namespaces; where that is forbidden, in one's own.
+async fn here_or_everywhere<K>(
+    own: &str,
+    list: impl AsyncFn(Option<&str>) -> kube::Result<Vec<K>>,
+) -> kube::Result<Vec<K>> {
+    match list(None).await {
+        Err(kube::Error::Api(status)) if status.is_forbidden() => list(Some(own)).await,
+        listed => listed,
+    }
+}
+
+fn path(object: &impl ResourceExt) -> String {
+    format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// What is bound in the namespace, and everywhere.
+async fn rbac(client: &Client, own: &str) -> kube::Result<Rbac> {
+    let (roles, bindings) =
+        (Api::namespaced(client.clone(), own), Api::namespaced(client.clone(), own));
+    let (cluster_roles, cluster_bindings) = (Api::all(client.clone()), Api::all(client.clone()));
+    let (roles, bindings, cluster_roles, cluster_bindings) = futures::try_join!(
+        read::pages(&roles, ""),
+        read::pages(&bindings, ""),
+        read::pages(&cluster_roles, ""),
+        read::pages(&cluster_bindings, ""),
+    )?;
+    Ok(Rbac { roles, cluster_roles, bindings, cluster_bindings })
+}
+
+async fn may(client: &Client, namespace: &str, right: Right) -> kube::Result<bool> {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                namespace: text(namespace),
+                group: text(right.group),
+                resource: text(right.resource),
+                subresource: text(right.subresource),
+                verb: text(right.verb),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

@@ -1,0 +1,226 @@
+//! `kubectl flashjob devices`: what Akri has found, and what jobs have to do with it.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use anyhow::Result;
+use flashjob_plan::flashjob::instances::Instance;
+use futures::StreamExt;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::args::Connection;
+use crate::clock;
+use crate::exit::End;
+use crate::flashjob::args::{Devices, Output};
+use crate::flashjob::filter::Filter;
+use crate::flashjob::fleet::{AtWork, Fleet, Involved, LastResult};
+use crate::flashjob::read::{self, Scope};
+use crate::shell::Shell;
+use crate::table::{ago, or_dash, table};
+
+/// `--watch` looks again when a device or a job has changed, and not more often than this.
+const PAUSE: Duration = Duration::from_secs(1);
+/// And at the latest after this.
+const LATEST: Duration = Duration::from_secs(60);
+
+/// A device as `-o json` and `-o yaml` print it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Device {
+    namespace: String,
+    name: String,
+    uuid: String,
+    device: String,
+    application: String,
+    version: String,
+    endpoint: String,
+    configuration: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_work: Option<AtWork>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_result: Option<LastResult>,
+}
+
+impl Device {
+    fn new(instance: &Instance, involved: Option<&Involved>) -> Device {
+        let involved = involved.cloned().unwrap_or_default();
+        Device {
+            namespace: instance.namespace.clone(),
+            name: instance.name.clone(),
+            uuid: instance.uid.clone(),
+            device: instance.device.clone(),
+            application: instance.application.clone(),
+            version: instance.version.clone(),
+            endpoint: instance.endpoint.clone(),
+            configuration: instance.configuration.clone(),
+            at_work: involved.at_work,
+            last_result: involved.last,
+        }
+    }
+}
+
+pub async fn run(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
+    tokio::select! {
+        end = show(to, wanted, shell) => end,
+        _ = tokio::signal::ctrl_c() => Ok(End::Interrupted),
+    }
+}
+
+async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
+    let filter = Filter::of(&wanted.choice, wanted.version.as_ref(), to.namespace.as_ref())?;
+    let connected = to.open().await?;
+    let scope = match &to.namespace {
+        Some(only) => Scope::Only(only),
+        None => Scope::All(&connected.namespace),
+    };
+    let selector = wanted.choice.selector.as_deref().unwrap_or_default();
+    let namespace = to.namespace.as_deref();
+    let mut changes = read::changes(&connected.client, namespace);
+    let mut known: HashMap<String, Device> = HashMap::new();
+    let mut told = Vec::new();
+    let mut first = true;
+    loop {
+        let fleet = Fleet::read(&connected.client, scope, selector).await?;
+        if told != fleet.notes {
+            fleet.notes.iter().for_each(|note| shell.note(note));
+            told.clone_from(&fleet.notes);
+        }
+        let (chosen, missing) = filter.choose(&fleet.instances, &connected.namespace);
+        let involved = fleet.involved();
+        let path = |i: &Instance| format!("{}/{}", i.namespace, i.name);
+        let devices = chosen.into_iter().map(|i| Device::new(i, involved.get(&path(i))));
+        let mut devices: Vec<Device> = devices.collect();
+        if !wanted.choice.is_given() && wanted.version.is_none() {
+            devices.extend(away(&fleet, &involved, namespace));
+            devices.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        }
+        if wanted.watch {
+            devices.retain(|d| known.get(&format!("{}/{}", d.namespace, d.name)) != Some(d));
+            known
+                .extend(devices.iter().map(|d| (format!("{}/{}", d.namespace, d.name), d.clone())));
+        }
+        if first {
+            missing.iter().for_each(|(name, why)| shell.note(&format!("{name}: {why}")));
+            if devices.is_empty() && matches!(wanted.output, Output::Table | Output::Wide) {
+                shell.say("No devices found.");
+            }
+        }
+        if first || !devices.is_empty() {
+            shell.out(&print(&devices, wanted.output, clock::now(), first)?)?;
+        }
+        if !wanted.watch {
+            return Ok(End::Done);
+        }
+        first = false;
+        tokio::time::sleep(PAUSE).await;
+        let _ = tokio::time::timeout(LATEST, changes.next()).await;
+    }
+}
+
+/// Devices that jobs are at and Akri does not see now: boards restart while they are flashed.
+fn away(
+    fleet: &Fleet,
+    involved: &HashMap<String, Involved>,
+    namespace: Option<&str>,
+) -> Vec<Device> {
+    let here: HashSet<(&str, &str)> =
+        fleet.instances.iter().map(|i| (i.namespace.as_str(), i.name.as_str())).collect();
+    let at_work = involved.iter().filter(|(_, involved)| involved.at_work.is_some());
+    let named = at_work.filter_map(|(path, involved)| Some((path.split_once('/')?, involved)));
+    let away = named.filter(|(path, _)| {
+        !here.contains(path) && namespace.is_none_or(|namespace| namespace == path.0)
+    });
+    away.map(|((namespace, name), involved)| {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Device::new(&Instance { namespace, name, ..Instance::default() }, Some(involved))
+    })
+    .collect()
+}
+
+/// Devices in one of the forms there are.
+fn print(devices: &[Device], output: Output, now: Timestamp, header: bool) -> Result<String> {
+    let text = match output {
+        Output::Json => serde_json::to_string_pretty(&List { devices })? + "\n",
+        Output::Yaml => serde_saphyr::to_string(&List { devices })?,
+        Output::Name => devices.iter().map(|d| format!("{}/{}\n", d.namespace, d.name)).collect(),
+        Output::Table | Output::Wide if devices.is_empty() => String::new(),
+        Output::Table => {
+            let head =
+                ["NAMESPACE", "NAME", "DEVICE", "APPLICATION", "VERSION", "JOB", "LAST RESULT"];
+            table(head, &devices.iter().map(|d| columns(d, now)).collect::<Vec<_>>())
+        }
+        Output::Wide => {
+            let line = |d: &Device| {
+                let [namespace, name, device, application, version, job, last] = columns(d, now);
+                let more = [&d.endpoint, &d.configuration, &d.uuid].map(|text| or_dash(text));
+                let [endpoint, configuration, uuid] = more;
+                [
+                    namespace,
+                    name,
+                    device,
+                    application,
+                    version,
+                    job,
+                    last,
+                    endpoint,
+                    configuration,
+                    uuid,
+                ]
+            };
+            let head = [
+                "NAMESPACE",
+                "NAME",
+                "DEVICE",
+                "APPLICATION",
+                "VERSION",
+                "JOB",
+                "LAST RESULT",
+                "ENDPOINT",
+                "CONFIGURATION",
+                "UUID",
+            ];
+            table(head, &devices.iter().map(line).collect::<Vec<_>>())
+        }
+    };
+    let is_table = matches!(output, Output::Table | Output::Wide);
+    Ok(match (is_table && !header, text.split_once('\n')) {
+        (true, Some((_, lines))) => lines.to_owned(),
+        _ => text,
+    })
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    devices: &'a [Device],
+}
+
+fn columns(device: &Device, now: Timestamp) -> [String; 7] {
+    let job = device.at_work.as_ref().map(|w| format!("{} ({})", w.job, w.state));
+    [
+        or_dash(&device.namespace),
+        or_dash(&device.name),
+        or_dash(&device.device),
+        or_dash(&device.application),
+        or_dash(&device.version),
+        or_dash(&job.unwrap_or_default()),
+        or_dash(&device.last_result.as_ref().map(|last| result(last, now)).unwrap_or_default()),
+    ]
+}
+
+/// Such as "Succeeded 0.2.0, 3m ago", "Failed NoCallback 0.2.0, 5h ago".
+fn result(last: &LastResult, now: Timestamp) -> String {
+    let mut words = last.result.clone();
+    for word in [last.reason.as_deref().unwrap_or_default(), &last.version] {
+        if !word.is_empty() {
+            words = format!("{words} {word}");
+        }
+    }
+    match last.at {
+        Some(at) => format!("{words}, {} ago", ago(at, now)),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! `kubectl flashjob server-cert`: the certificate that boards trust, from making it to renewing it.
+//!
+//! What goes wrong here is found out by boards that do not call back, days later and far away. So whatever is put into the
+//! Secret was read back and judged the way a board and the flasher judge it. A private key is written to the Secret and to
+//! one file, and nowhere else.
+
+mod files;
+mod make;
+mod pair;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow, bail};
+use jiff::Timestamp;
+
+use crate::args::Connection;
+use crate::clock;
+use crate::exit::End;
+use crate::flashjob::args::{Leaf, ServerCert};
+use crate::shell::Shell;
+
+pub use pair::{BOARDS_ASK_FOR, Pair};
+pub use secret::{NAME as SECRET, pair as of_secret};
+
+/// The certificate that boards pin, in the folder of `create` and `renew`.
+const PINNED_CRT: &str = "pinned.crt";
+/// Its key.
+const PINNED_KEY: &str = "pinned.key";
+
+pub async fn run(to: &Connection, what: ServerCert, shell: &Shell) -> Result<End> {
+    let now = clock::now();
+    match what {
+        ServerCert::Create { dir, leaf } => create(to, &dir, leaf, now, shell).await?,
+        ServerCert::Import { cert, key } => import(to, &cert, &key, shell).await?,
+        ServerCert::Renew { dir, leaf } => renew(to, &dir, leaf, now, shell).await?,
+    }
+    Ok(End::Done)
+}
+
+async fn create(
+    to: &Connection,
+    dir: &Path,
+    leaf: Leaf,
+    now: Timestamp,
+    shell: &Shell,
+) -> Result<()> {
+    let to = to.open().await?;
+    let namespace = &to.namespace;
+    // Boards may pin what is there already; then a new one would shut them out.
+    if secret::get(&to).await?.is_some() {
+        bail!(
+            "there is a Secret {SECRET} in namespace {namespace} already, and boards may trust what is in it; nothing was \
+             changed\nif the pinned pair is yours: kubectl flashjob server-cert renew --dir {dir} -n {namespace}\n\
+             if no board needs it any more: kubectl delete secret {SECRET} -n {namespace}, then again",
+            dir = dir.display()
+        );
+    }
+    for name in [PINNED_CRT, PINNED_KEY] {
+        let path = dir.join(name);
+        if files::is_there(&path) {
+            bail!(
+                "{} is there already, and is not touched\nto use it: kubectl flashjob server-cert renew --dir {} -n \
+                 {namespace}\nto make another: give another --dir",
+                path.display(),
+                dir.display()
+            );
+        }
+    }
+    let made = make::pinned(now)?;
+    let pinned = Pair::read(made.certificate.as_bytes(), made.key.as_bytes()).map_err(wrong_own)?;
+    let pair = make::leaf(&pinned, leaf.days, now)?;
+    files::make_folder(dir)?;
+    files::write_both(
+        (&dir.join(PINNED_KEY), made.key.as_bytes()),
+        (&dir.join(PINNED_CRT), made.certificate.as_bytes()),
+    )?;
+    if let Err(error) = secret::create(&to, &pair).await {
+        let again = format!("kubectl flashjob server-cert renew --dir {} -n", dir.display());
+        bail!(
+            "{error:#}\n{PINNED_CRT} and {PINNED_KEY} are made; to go on with them: {again} {namespace}"
+        );
+    }
+    shell.out(&format!("secret/{SECRET} created\n"))?;
+    shell.say(&format!(
+        "{} goes into the firmware of your boards (certs/server.crt), {} into a safe place: whoever has it can flash them. \
+         Renew by {}, and no board has to be flashed for it.",
+        dir.join(PINNED_CRT).display(),
+        dir.join(PINNED_KEY).display(),
+        day(pair.expires())
+    ));
+    Ok(())
+}
+
+async fn import(to: &Connection, certificate: &Path, key: &Path, shell: &Shell) -> Result<()> {
+    let pair = read(certificate, key)?;
+    pair.is_for_boards().map_err(|why| anyhow!("{}: {why}", certificate.display()))?;
+    if !pair.has_ca() {
+        shell.note(&format!(
+            "no certificate in {} is a CA (CA:TRUE, and keyCertSign where it has a keyUsage). If boards pin one of these, it cannot be renewed without flashing them: see \
+             docs/certificates.md",
+            certificate.display()
+        ));
+    }
+    let to = to.open().await?;
+    match secret::get(&to).await? {
+        None => {
+            secret::create(&to, &pair).await?;
+            shell.out(&format!("secret/{SECRET} created\n"))
+        }
+        Some(present) => {
+            secret::replace(&to, &present, &pair).await?;
+            shell.out(&format!("secret/{SECRET} replaced\n"))?;
+            if secret::pair(&present).is_ok_and(|before| !before.has_one_of(&pair)) {
+                shell.note(
+                    "it has no certificate in common with what was there; boards trust the one they pin, and no other",
+                );
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn renew(
+    to: &Connection,
+    dir: &Path,
+    leaf: Leaf,
+    now: Timestamp,
+    shell: &Shell,
+) -> Result<()> {
+    let path = dir.join(PINNED_CRT);
+    let pinned = read(&path, &dir.join(PINNED_KEY))?;
+    if !pinned.leaf_is_ca() {
+        bail!(
+            "{} is no CA (basicConstraints CA:TRUE and, if it has a keyUsage, keyCertSign), so it cannot sign others, and boards that pin it trust it alone\nto \
+             use it as it is: kubectl flashjob server-cert import --cert {} --key {}",
+            path.display(),
+            path.display(),
+            dir.join(PINNED_KEY).display()
+        );
+    }
+    let pair = make::leaf(&pinned, leaf.days, now)?;
+    let to = to.open().await?;
+    let present = secret::get(&to).await?;
+    match present.as_ref().map(secret::pair) {
+        Some(Ok(before)) if !before.chains_to(&pinned) => bail!(
+            "what is in the Secret {SECRET} of namespace {} is not signed by {}; boards that trust it would not trust the new \
+             one. Nothing was changed\ngive the --dir with the certificate they pin; or, to change what is shown to boards \
+             on purpose, use `kubectl flashjob server-cert import` (see \"Replace it\" in docs/certificates.md)",
+            to.namespace,
+            path.display()
+        ),
+        Some(Err(why)) => {
+            shell.note(&format!("what was in the Secret could not be used by any flasher: {why}"));
+        }
+        _ => {}
+    }
+    let done = match &present {
+        Some(present) => {
+            secret::replace(&to, present, &pair).await?;
+            "renewed"
+        }
+        None => {
+            secret::create(&to, &pair).await?;
+            "created"
+        }
+    };
+    shell.out(&format!("secret/{SECRET} {done}\n"))?;
+    if pinned.is_rsa() {
+        shell.note(
+            "the pinned key is RSA and the new one P-256; boards whose mbedTLS knows no ECDSA need an RSA one, made with \
+             openssl: see docs/certificates.md",
+        );
+    }
+    shell.say(&format!(
+        "The next flash Pod shows it. It is good until {}; no board has to be flashed for it.",
+        day(pair.expires())
+    ));
+    Ok(())
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<Pair> {
+    let chain = files::read(certificate)?;
+    let private = files::read(key)?;
+    Pair::read(&chain, &private)
+        .map_err(|why| anyhow!("{} with {}: {why}", certificate.display(), key.display()))
+}
+
+/// What was made here and cannot be read here.
+fn wrong_own(why: String) -> anyhow::Error {
+    anyhow!("the certificate that was made cannot be used: {why}")
+}
+
+/// The day of a time, for people.
+pub fn day(time: Timestamp) -> String {
+    time.to_string().chars().take(10).collect()
+}

@@ -1,0 +1,148 @@
+//! The CRDs we need may come later than we do: they are waited for and named, never a reason to crash.
+
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+
+use crate::process::client::{in_time, words};
+
+/// How long discovery may take to answer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A CRD as discovery knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// Group and version.
+    pub group_version: &'static str,
+    /// The plural.
+    pub resource: &'static str,
+    /// The CRD's name, for people.
+    pub crd: &'static str,
+    /// Where it comes from, for people.
+    pub comes_from: &'static str,
+}
+
+/// Our own CRD.
+pub const FLASHJOBS: Needed = Needed {
+    group_version: "application.flashjob.nbfc.io/v1alpha1",
+    resource: "flashjobs",
+    crd: "flashjobs.application.flashjob.nbfc.io",
+    comes_from: "apply dist/install.yaml or run `make install`",
+};
+
+/// Akri's CRD.
+pub const INSTANCES: Needed = Needed {
+    group_version: "akri.sh/v0",
+    resource: "instances",
+    crd: "instances.akri.sh",
+    comes_from: "install Akri",
+};
+
+/// The CRDs that have not been seen yet.
+#[derive(Clone)]
+pub struct Missing(watch::Sender<Look>);
+
+struct Look {
+    missing: Vec<Needed>,
+    /// Discovery was asked at least once.
+    taken: bool,
+}
+
+impl Missing {
+    /// Everything is missing until it is seen.
+    pub fn new(needed: &[Needed]) -> Missing {
+        Missing(watch::Sender::new(Look { missing: needed.to_vec(), taken: false }))
+    }
+
+    /// What is missing now, in one line; `None` when nothing is.
+    pub fn words(&self) -> Option<String> {
+        let names: Vec<String> = self
+            .0
+            .borrow()
+            .missing
+            .iter()
+            .map(|n| format!("{} ({})", n.crd, n.comes_from))
+            .collect();
+        (!names.is_empty()).then(|| format!("waiting for the CRD {}", names.join(" and ")))
+    }
+
+    /// Returns once this CRD is there.
+    pub async fn wait_for(&self, needed: Needed) {
+        let mut missing = self.0.subscribe();
+        // The sender lives in `self`, so this ends only when the CRD is there.
+        let _ = missing.wait_for(|look| !look.missing.contains(&needed)).await;
+    }
+
+    /// Returns once it is known what is missing.
+    pub async fn known(&self) {
+        let _ = self.0.subscribe().wait_for(|look| look.taken).await;
+    }
+
+    /// Whether it is known that this CRD is not there.
+    pub fn lacks(&self, needed: Needed) -> bool {
+        let look = self.0.borrow();
+        look.taken && look.missing.contains(&needed)
+    }
+
+    /// Asks discovery until everything has been there once.
+    pub async fn look_for_all(self, client: Client) {
+        let mut pause = Duration::from_millis(250);
+        let mut said: Option<String> = None;
+        loop {
+            let missing = self.0.borrow().missing.clone();
+            for needed in missing {
+                if is_there(&client, needed).await {
+                    self.0.send_modify(|look| look.missing.retain(|n| *n != needed));
+                }
+            }
+            self.0.send_modify(|look| look.taken = true);
+            let words = self.words();
+            match &words {
+                None => return,
+                Some(words) if said.as_ref() != Some(words) => tracing::warn!("{words}"),
+                Some(_) => {}
+            }
+            said = words;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+}
+
+/// Says whether a CRD is there; not, if that cannot be found out now.
+async fn is_there(client: &Client, needed: Needed) -> bool {
+    look_for(client, needed).await.unwrap_or_else(|error| {
+        tracing::warn!(error = words(&error), "asking the API server for {} failed", needed.crd);
+        false
+    })
+}
+
+/// A group is asked for its kinds only when it is there: otherwise the answer is a 404 that reads like a fault.
+async fn look_for(client: &Client, needed: Needed) -> kube::Result<bool> {
+    let groups = in_time(CALL_TIMEOUT, client.list_api_groups()).await?.groups;
+    let mut versions = groups.into_iter().flat_map(|group| group.versions);
+    if !versions.any(|version| version.group_version == needed.group_version) {
+        return Ok(false);
+    }
+    let kinds = client.list_api_group_resources(needed.group_version);
+    let kinds = in_time(CALL_TIMEOUT, kinds).await?.resources;
+    Ok(kinds.iter().any(|kind| kind.name == needed.resource))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::client::tests::{Silent, config};
+
+    #[tokio::test]
+    async fn an_api_server_that_says_nothing_is_not_waited_for() {
+        let silent = Silent::accepting().await;
+        let client = crate::process::client::plain(config(&silent)).unwrap();
+        let missing = Missing::new(&[FLASHJOBS]);
+        let looking = tokio::spawn(missing.clone().look_for_all(client));
+        let known = tokio::time::timeout(4 * CALL_TIMEOUT, missing.known()).await;
+        looking.abort();
+        assert!(known.is_ok() && missing.lacks(FLASHJOBS));
+    }
+}

@@ -1,0 +1,13 @@
+//! The process around the systems that it runs: their leases, what they write with, and what is asked of it over HTTP.
+
+pub mod client;
+pub mod clock;
+#[cfg(feature = "crash")]
+pub mod crash;
+pub mod crds;
+mod lease;
+pub mod metrics;
+mod run;
+mod server;
+
+pub use run::run;

@@ -1,0 +1,459 @@
+//! The boards, and what the jobs of all namespaces have to do with them.
+//!
+//! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
+//! that wants it now goes first; and an older job does not undo what a newer one has flashed since.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+
+use crate::flashjob::endpoint::normal;
+use crate::flashjob::ledger::{Outcome, Record};
+
+mod parked;
+use parked::Parked;
+
+/// A job's place among others: older first, then by namespace and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seniority {
+    /// When it was created.
+    pub created: Timestamp,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What is known of every board, by the normal form of its address: methods take it in any form.
+#[derive(Clone, Debug, Default)]
+pub struct Boards {
+    boards: HashMap<String, Board>,
+    /// Those that several jobs have among their devices: few, and asked for at every look at every device that waits.
+    shared: HashSet<String>,
+    jobs: HashMap<String, Party>,
+    /// What jobs have flashed that nothing else is known of: see [`Boards::park`].
+    parked: Parked,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Board {
+    /// The jobs that have this board among their devices.
+    known_to: Vec<String>,
+    /// Who says that it is theirs, in the order they came: the first has it, of those that may.
+    held_by: Vec<String>,
+    /// Strays whose Pods are at this board.
+    strays: Vec<String>,
+    wanted_by: Vec<String>,
+    flashed: HashMap<String, Timestamp>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Party {
+    seniority: Seniority,
+    stray: bool,
+    holds: Vec<String>,
+    /// Those it was given here, since this process began.
+    started: HashSet<String>,
+    wants: Vec<String>,
+    knows: Vec<String>,
+}
+
+impl Boards {
+    /// A job was seen.
+    pub fn introduce(&mut self, job: &str, seniority: Seniority) {
+        self.jobs.entry(job.to_owned()).or_default().seniority = seniority;
+    }
+
+    /// A job that is gone and was never seen here has left a Pod, or a stranger has made one that looks so. What it holds,
+    /// it holds for the jobs of its own namespace: there is no proof that could stop those of others.
+    pub fn introduce_stray(&mut self, job: &str, namespace: &str, name: &str) {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let seniority = Seniority { created: Timestamp::UNIX_EPOCH, namespace, name };
+        self.jobs.insert(job.to_owned(), Party { seniority, stray: true, ..Party::default() });
+    }
+
+    /// A job has this board among its devices.
+    pub fn know(&mut self, job: &str, endpoint: &str) {
+        let endpoint = &*normal(endpoint);
+        let board = self.boards.entry(endpoint.to_owned()).or_default();
+        if !board.known_to.iter().any(|j| j == job) {
+            board.known_to.push(job.to_owned());
+            if board.known_to.len() > 1 {
+                self.shared.insert(endpoint.to_owned());
+            }
+            self.jobs.entry(job.to_owned()).or_default().knows.push(endpoint.to_owned());
+        }
+    }
+
+    /// A job has flashed this board.
+    pub fn flashed(&mut self, job: &str, endpoint: &str, at: Timestamp) {
+        self.know(job, endpoint);
+        if let Some(board) = self.boards.get_mut(&*normal(endpoint)) {
+            board.flashed.insert(job.to_owned(), at);
+        }
+    }
+
+    /// Takes in what one record of a job's ledger says of its board.
+    pub fn learn(&mut self, job: &str, record: &Record) {
+        let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
+        match flash(record) {
+            Some((board, at)) => self.flashed(job, board, at),
+            None => self.know(job, &pinned.endpoint),
+        }
+    }
+
+    /// A Pod is made for this board. What this process has begun itself it knows to be at the board, whatever Akri shows
+    /// from now on.
+    pub fn start(&mut self, job: &str, endpoint: &str) {
+        let party = self.jobs.entry(job.to_owned()).or_default();
+        party.started.insert(normal(endpoint).into_owned());
+    }
+
+    /// These boards a job holds now. Says whether one has become free.
+    pub fn hold(&mut self, job: &str, endpoints: Vec<String>) -> bool {
+        let endpoints = all_normal(endpoints);
+        let stray = self.jobs.get(job).is_some_and(|party| party.stray);
+        for endpoint in &endpoints {
+            self.know(job, endpoint);
+            let board = self.boards.entry(endpoint.clone()).or_default();
+            let holders = if stray { &mut board.strays } else { &mut board.held_by };
+            if !holders.iter().any(|other| other == job) {
+                holders.push(job.to_owned());
+            }
+        }
+        let party = self.jobs.entry(job.to_owned()).or_default();
+        let before = std::mem::replace(&mut party.holds, endpoints.clone());
+        let held: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
+        party.started.retain(|endpoint| held.contains(endpoint.as_str()));
+        let freed: Vec<String> =
+            before.into_iter().filter(|e| !held.contains(e.as_str())).collect();
+        for endpoint in &freed {
+            if let Some(board) = self.boards.get_mut(endpoint) {
+                board.held_by.retain(|holder| holder != job);
+                board.strays.retain(|stray| stray != job);
+            }
+        }
+        !freed.is_empty()
+    }
+
+    /// These boards a job would flash now, were they free. Says whether it has given one up.
+    pub fn want(&mut self, job: &str, endpoints: Vec<String>) -> bool {
+        let endpoints = all_normal(endpoints);
+        let party = self.jobs.entry(job.to_owned()).or_default();
+        if party.wants == endpoints {
+            return false;
+        }
+        let before = std::mem::replace(&mut party.wants, endpoints.clone());
+        for endpoint in &before {
+            if let Some(board) = self.boards.get_mut(endpoint) {
+                board.wanted_by.retain(|j| j != job);
+            }
+        }
+        for endpoint in &endpoints {
+            self.know(job, endpoint);
+            self.boards.entry(endpoint.clone()).or_default().wanted_by.push(job.to_owned());
+        }
+        let wanted: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
+        before.iter().any(|e| !wanted.contains(e.as_str()))
+    }
+
+    /// A job is gone, and with it what it held, wanted and flashed.
+    pub fn forget(&mut self, job: &str) -> bool {
+        let freed = self.hold(job, Vec::new()) | self.want(job, Vec::new());
+        let knows = self.jobs.remove(job).unwrap_or_default().knows;
+        self.unknow(job, &knows);
+        self.parked.forget(job);
+        freed
+    }
+
+    /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know. It
+    /// must hold and want nothing. What its records say need not have been [learned](Boards::learn).
+    pub fn park(&mut self, job: &str, records: &[Record]) {
+        let Some(party) = self.jobs.get_mut(job) else { return };
+        let knows = std::mem::take(&mut party.knows);
+        let flashed = |board| self.boards.get(board).and_then(|b| b.flashed.get(job)).copied();
+        let known = knows.iter().filter_map(|board| Some((Cow::from(board), flashed(board)?)));
+        let written = records.iter().filter_map(|r| flash(r).map(|(at, t)| (normal(at), t)));
+        self.parked.keep(job, known.chain(written));
+        self.unknow(job, &knows);
+    }
+
+    /// A parked job's ledger was read again, and what it says of boards is learned next.
+    pub fn unpark(&mut self, job: &str) {
+        self.parked.forget(job);
+    }
+
+    fn unknow(&mut self, job: &str, endpoints: &[String]) {
+        for endpoint in endpoints {
+            let Some(board) = self.boards.get_mut(endpoint) else { continue };
+            board.known_to.retain(|j| j != job);
+            board.flashed.remove(job);
+            if board.known_to.len() < 2 {
+                self.shared.remove(endpoint);
+            }
+            if board.known_to.is_empty() {
+                self.boards.remove(endpoint);
+            }
+        }
+        // Memory that a large job has taken is given back.
+        self.boards.shrink_to(2 * self.boards.len());
+        self.shared.shrink_to(2 * self.shared.len());
+    }
+
+    /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
+    /// in one job only.
+    pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
+        let endpoint = &*normal(endpoint);
+        if !self.shared.contains(endpoint) {
+            return false;
+        }
+        let board = self.boards.get(endpoint);
+        let other = |other: &String| other != job && self.concerns(other, job);
+        board.is_some_and(|b| b.known_to.iter().any(other))
+    }
+
+    /// Whether one job has to do with what another does.
+    fn concerns(&self, other: &str, job: &str) -> bool {
+        let place = |job: &str| self.seniority(job).map(|s| &s.namespace);
+        !self.jobs.get(other).is_some_and(|party| party.stray) || place(other) == place(job)
+    }
+
+    /// The job that this one has to wait for: it holds the board, or wants it and is older. `may_use` says of which
+    /// namespaces jobs may use the board: what others say of it, they say in their own ledgers and Pods, and it holds up
+    /// nobody.
+    pub fn in_the_way(
+        &self,
+        job: &str,
+        endpoint: &str,
+        may_use: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let older = |other: &&String| {
+            *other != job
+                && self.seniority(other) < self.seniority(job)
+                && self.is_of(other, &may_use)
+        };
+        self.held_by_other(job, endpoint, &may_use).or_else(|| {
+            let board = self.boards.get(&*normal(endpoint))?;
+            board.wanted_by.iter().find(older).map(|other| self.name(other))
+        })
+    }
+
+    /// Another job that holds the board.
+    pub fn held_by_other(
+        &self,
+        job: &str,
+        endpoint: &str,
+        may_use: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let endpoint = &*normal(endpoint);
+        let board = self.boards.get(endpoint)?;
+        let started =
+            |other: &str| self.jobs.get(other).is_some_and(|p| p.started.contains(endpoint));
+        let counts =
+            |other: &&String| *other == job || started(other) || self.is_of(other, &may_use);
+        let holder = board.held_by.iter().find(counts).filter(|holder| *holder != job);
+        let stray = || board.strays.iter().find(|stray| self.concerns(stray, job));
+        holder.or_else(stray).map(|other| self.name(other))
+    }
+
+    /// Whether a job is of one of these namespaces.
+    fn is_of(&self, job: &str, namespaces: impl Fn(&str) -> bool) -> bool {
+        self.seniority(job).is_none_or(|seniority| namespaces(&seniority.namespace))
+    }
+
+    /// A newer job that has flashed the board since then. Where each namespace has its own boards, only a job of the same
+    /// one can have.
+    pub fn flashed_by_newer(
+        &self,
+        job: &str,
+        endpoint: &str,
+        since: Timestamp,
+        own_namespace_only: bool,
+    ) -> Option<String> {
+        let endpoint = &*normal(endpoint);
+        let own = self.seniority(job);
+        let counts = |other: &str| {
+            let theirs = self.seniority(other);
+            let reaches =
+                !own_namespace_only || theirs.map(|s| &s.namespace) == own.map(|s| &s.namespace);
+            other != job && theirs > own && reaches
+        };
+        let mut flashed = self.boards.get(endpoint).into_iter().flat_map(|board| &board.flashed);
+        let newer = flashed.find(|(other, at)| **at > since && counts(other));
+        let newer = newer.map(|(other, _)| other.as_str());
+        newer.or_else(|| self.parked.flashed_since(endpoint, since, counts)).map(|o| self.name(o))
+    }
+
+    /// A job's place among others.
+    pub fn seniority(&self, job: &str) -> Option<&Seniority> {
+        self.jobs.get(job).map(|party| &party.seniority)
+    }
+
+    fn name(&self, job: &str) -> String {
+        self.seniority(job).map(|s| format!("{}/{}", s.namespace, s.name)).unwrap_or_default()
+    }
+}
+
+/// The board that a device of a job is at and when it was flashed, if it was.
+fn flash(record: &Record) -> Option<(&str, Timestamp)> {
+    let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
+    let ended = record.ended.filter(|_| record.outcome == Some(Outcome::Succeeded))?;
+    Some((&pinned.endpoint, ended))
+}
+
+fn all_normal(endpoints: Vec<String>) -> Vec<String> {
+    endpoints.into_iter().map(|endpoint| normal(&endpoint).into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flashjob::ledger::Pinned;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn anybody(_: &str) -> bool {
+        true
+    }
+
+    fn two() -> Boards {
+        let mut boards = Boards::default();
+        for (job, created) in [("old", 1), ("new", 2)] {
+            let seniority =
+                Seniority { created: at(created), namespace: "ns".into(), name: job.into() };
+            boards.introduce(job, seniority);
+            boards.know(job, "board");
+        }
+        boards
+    }
+
+    #[test]
+    fn the_holder_keeps_a_board_and_the_older_job_is_next() {
+        let mut boards = two();
+        boards.hold("new", vec!["board".into()]);
+        boards.want("old", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/new"));
+        assert!(boards.hold("new", vec![]), "it is free now");
+        assert_eq!(boards.in_the_way("old", "board", anybody), None);
+        assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
+        assert!(boards.want("old", vec![]));
+        assert_eq!(boards.in_the_way("new", "board", anybody), None);
+    }
+
+    #[test]
+    fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
+        let mut boards = two();
+        boards.flashed("new", "board", at(10));
+        assert_eq!(boards.flashed_by_newer("old", "board", at(5), true).as_deref(), Some("ns/new"));
+        assert_eq!(boards.flashed_by_newer("old", "board", at(15), true), None, "changed since");
+        boards.flashed("old", "board", at(20));
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None, "it is the newer");
+    }
+
+    #[test]
+    fn one_board_is_one_board_however_its_address_is_written() {
+        let mut boards = two();
+        boards.hold("new", vec!["http://Board:80/".into()]);
+        assert_eq!(boards.held_by_other("old", "board", anybody).as_deref(), Some("ns/new"));
+        assert!(boards.hold("new", vec![]), "and free again");
+        assert_eq!(boards.held_by_other("old", "board:80", anybody), None);
+    }
+
+    #[test]
+    fn where_boards_belong_to_a_namespace_jobs_of_others_flash_none_of_them() {
+        let mut boards = two();
+        let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
+        boards.introduce("x", elsewhere);
+        boards.flashed("x", "board", at(10));
+        let newer = |own| boards.flashed_by_newer("old", "board", at(5), own);
+        assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
+    }
+
+    #[test]
+    fn a_stray_holds_a_board_for_its_own_namespace_and_takes_it_from_nobody() {
+        let mut boards = two();
+        boards.introduce_stray("elsewhere/lost", "elsewhere", "lost");
+        boards.hold("elsewhere/lost", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("old", "board", anybody), None);
+        boards.introduce_stray("ns/lost", "ns", "lost");
+        boards.hold("ns/lost", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/lost"));
+        assert!(boards.hold("ns/lost", vec![]));
+        boards.hold("old", vec!["board".into()]);
+        assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
+
+        let mut alone = Boards::default();
+        alone.introduce("job", Seniority { namespace: "ns".into(), ..Seniority::default() });
+        alone.know("job", "board");
+        alone.introduce_stray("elsewhere/lost", "elsewhere", "lost");
+        alone.hold("elsewhere/lost", vec!["board".into()]);
+        assert!(!alone.is_shared("job", "board"));
+    }
+
+    #[test]
+    fn a_parked_job_is_known_by_what_it_has_flashed_alone() {
+        let mut boards = two();
+        boards.know("new", "another");
+        boards.flashed("new", "http://board/", at(10));
+        boards.park("new", &[]);
+        assert!(!boards.is_shared("old", "board"), "it is in nobody's way");
+        let newer =
+            |boards: &Boards, board, since| boards.flashed_by_newer("old", board, at(since), true);
+        assert_eq!(newer(&boards, "board:80", 5).as_deref(), Some("ns/new"));
+        assert_eq!(newer(&boards, "board", 10), None, "not since then");
+        assert_eq!(newer(&boards, "another", 5), None, "it has not flashed that one");
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None, "it itself");
+        boards.unpark("new");
+        assert_eq!(newer(&boards, "board", 5), None);
+    }
+
+    #[test]
+    fn a_job_is_parked_straight_from_its_ledger() {
+        let mut boards = two();
+        let record = |endpoint: &str, outcome, dropped| {
+            let (namespace, name) = ("ns".to_owned(), endpoint.to_owned());
+            let pinned = Some(Pinned { namespace, name, endpoint: endpoint.to_owned() });
+            let new = Record::new("new", endpoint, "revision", at(0));
+            Record { pinned, outcome, dropped, ended: Some(at(10)), ..new }
+        };
+        let (done, failed) = (Some(Outcome::Succeeded), Some(Outcome::Failed));
+        let records =
+            [record("a:80", done, false), record("b", failed, false), record("c", done, true)];
+        boards.flashed("new", "a", at(7));
+        boards.park("new", &records);
+        let newer = |board| boards.flashed_by_newer("old", board, at(8), true);
+        assert_eq!(["a", "b", "c"].map(|board| newer(board).is_some()), [true, false, false]);
+    }
+
+    #[test]
+    fn an_older_job_that_is_parked_supersedes_nothing_and_one_elsewhere_only_where_it_may() {
+        let mut boards = two();
+        boards.flashed("old", "board", at(20));
+        boards.park("old", &[]);
+        assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None);
+        let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
+        boards.introduce("x", elsewhere);
+        boards.flashed("x", "board", at(10));
+        boards.park("x", &[]);
+        let newer = |own| boards.flashed_by_newer("new", "board", at(5), own);
+        assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
+    }
+
+    #[test]
+    fn nothing_is_left_of_jobs_that_are_gone() {
+        let mut boards = two();
+        assert!(boards.is_shared("old", "board"));
+        boards.hold("new", vec!["board".into()]);
+        assert!(boards.forget("new"));
+        assert!(!boards.is_shared("old", "board"));
+        boards.flashed("old", "board", at(10));
+        boards.park("old", &[]);
+        assert!(!boards.parked.is_empty() && boards.boards.is_empty());
+        boards.forget("old");
+        assert!(boards.parked.is_empty());
+        assert!(boards.boards.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
+    }
+}

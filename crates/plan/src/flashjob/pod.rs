@@ -1,0 +1,222 @@
+//! The flash Pod: one attempt at one device.
+//!
+//! It takes its permit from the ledger as an environment variable that must exist, so no kubelet starts a container
+//! whose permit has been withdrawn. It has no rights in the cluster and as few as possible on its node.
+
+use std::collections::BTreeMap;
+
+use flashjob_api::flashjob::{ServiceType, Verify, VersionPolicy};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapEnvSource, ConfigMapKeySelector, Container, ContainerPort,
+    EmptyDirVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, Pod,
+    PodSecurityContext, PodSpec, SeccompProfile, SecretVolumeSource, SecurityContext, Volume,
+    VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::flashjob::access::{Address, FLASH_PORT};
+use crate::flashjob::facts::Job;
+use crate::flashjob::instances::Instance;
+use crate::flashjob::ledger::{Record, shard_of};
+use crate::flashjob::names;
+use crate::flashjob::service::{labels, owner};
+use crate::flashjob::spec::Spec;
+
+/// The name of the flash container, as the original named it.
+pub const CONTAINER: &str = "flash-container";
+
+/// The Pod of the record's open attempt.
+pub fn pod(
+    job: &Job,
+    spec: &Spec,
+    (index, record): (usize, &Record),
+    instance: &Instance,
+    address: Address<'_>,
+) -> Pod {
+    let host_network = spec.access.kind == ServiceType::None;
+    let mut labels = labels(job, &record.target, &instance.uid);
+    labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
+    let mounts = [("tls", "/var/run/flashjob/tls"), ("registry", "/var/run/flashjob/registry")];
+    let mut pod = Pod {
+        metadata: ObjectMeta {
+            name: Some(names::pod(&job.name, &record.target, record.attempt)),
+            namespace: Some(job.namespace.clone()),
+            labels: Some(labels),
+            // A mesh's sidecar would never end and stands between board and flasher.
+            annotations: Some(BTreeMap::from([
+                ("sidecar.istio.io/inject".to_owned(), "false".to_owned()),
+                ("linkerd.io/inject".to_owned(), "disabled".to_owned()),
+            ])),
+            owner_references: Some(vec![owner(job)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            restart_policy: Some("Never".into()),
+            active_deadline_seconds: Some(deadline(spec, record)),
+            automount_service_account_token: Some(false),
+            host_network: host_network.then_some(true),
+            dns_policy: host_network.then(|| "ClusterFirstWithHostNet".into()),
+            // Keeps the addresses of every other Service in the namespace out of the environment, except where the
+            // original image depends on one of them.
+            enable_service_links: Some(!spec.own_image),
+            containers: vec![Container {
+                name: CONTAINER.into(),
+                image: Some(spec.image.clone()),
+                env: Some(environment(job, spec, (index, record), instance, address)),
+                env_from: Some(vec![EnvFromSource {
+                    config_map_ref: Some(ConfigMapEnvSource {
+                        name: "flashjob-flasher".into(),
+                        optional: Some(true),
+                    }),
+                    ..EnvFromSource::default()
+                }]),
+                ports: Some(vec![ContainerPort {
+                    container_port: FLASH_PORT,
+                    protocol: Some("TCP".into()),
+                    ..ContainerPort::default()
+                }]),
+                termination_message_policy: Some("FallbackToLogsOnError".into()),
+                volume_mounts: Some(
+                    mounts
+                        .iter()
+                        .map(|(name, path)| mount(name, path, true))
+                        .chain([mount("tmp", "/tmp", false)])
+                        .collect(),
+                ),
+                security_context: Some(SecurityContext {
+                    allow_privilege_escalation: Some(false),
+                    capabilities: Some(Capabilities {
+                        drop: Some(vec!["ALL".into()]),
+                        ..Capabilities::default()
+                    }),
+                    ..SecurityContext::default()
+                }),
+                ..Container::default()
+            }],
+            volumes: Some(vec![
+                secret("tls", "flashjob-server-tls"),
+                secret("registry", "flashjob-registry"),
+                Volume {
+                    name: "tmp".into(),
+                    empty_dir: Some(EmptyDirVolumeSource::default()),
+                    ..Volume::default()
+                },
+            ]),
+            security_context: Some(PodSecurityContext {
+                // Images of others may need root; ours does not.
+                run_as_non_root: spec.own_image.then_some(true),
+                seccomp_profile: Some(SeccompProfile {
+                    type_: "RuntimeDefault".into(),
+                    ..SeccompProfile::default()
+                }),
+                ..PodSecurityContext::default()
+            }),
+            ..PodSpec::default()
+        }),
+        status: None,
+    };
+    spec.template.add_to(&mut pod);
+    pod
+}
+
+/// As written down with the permit: it is what the attempt is judged by.
+fn deadline(spec: &Spec, record: &Record) -> i64 {
+    record.deadline_seconds.unwrap_or(spec.device_seconds)
+}
+
+fn environment(
+    job: &Job,
+    spec: &Spec,
+    (index, record): (usize, &Record),
+    instance: &Instance,
+    address: Address<'_>,
+) -> Vec<EnvVar> {
+    let or = |first: &str, second: &Option<String>| match first {
+        "" => second.clone().unwrap_or_default(),
+        first => first.to_owned(),
+    };
+    // What is locked is what is flashed, also if Akri says another address by now.
+    let endpoint = record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default();
+    let verify = match spec.verify {
+        Verify::Version => "Version",
+        Verify::Restart => "Restart",
+        Verify::None => "None",
+    };
+    let policy = match spec.version_policy {
+        VersionPolicy::Always => "Always",
+        VersionPolicy::IfDifferent => "IfDifferent",
+    };
+    // The original's seven, in its order.
+    let original = [
+        ("FIRMWARE", spec.firmware.clone()),
+        ("UUID", instance.uid.clone()),
+        ("HOST_ENDPOINT", endpoint),
+        ("DEVICE", or(&instance.device, &spec.device)),
+        ("APPLICATION_TYPE", or(&instance.application, &spec.application_type)),
+        ("VERSION", spec.version.clone()),
+    ];
+    let external_ip = match address {
+        Address::Given(address) => given(("EXTERNAL_IP", address.to_owned())),
+        Address::OfNode => looked_up(
+            "EXTERNAL_IP",
+            EnvVarSource {
+                field_ref: Some(ObjectFieldSelector {
+                    field_path: "status.hostIP".into(),
+                    ..ObjectFieldSelector::default()
+                }),
+                ..EnvVarSource::default()
+            },
+        ),
+    };
+    let ours = [
+        ("ATTEMPT", record.attempt.to_string()),
+        ("PREVIOUS_VERSION", record.previous.clone().unwrap_or_else(|| instance.version.clone())),
+        ("VERIFY", verify.to_owned()),
+        ("VERSION_POLICY", policy.to_owned()),
+        ("DEADLINE_SECONDS", deadline(spec, record).to_string()),
+    ];
+    let permit = looked_up(
+        "PERMIT",
+        EnvVarSource {
+            config_map_key_ref: Some(ConfigMapKeySelector {
+                name: names::ledger(&job.name, &job.uid, shard_of(index)),
+                key: names::permit(&record.target, record.attempt),
+                optional: Some(false),
+            }),
+            ..EnvVarSource::default()
+        },
+    );
+    let ours = ours.map(given).into_iter().chain([permit]);
+    original.map(given).into_iter().chain([external_ip]).chain(ours).collect()
+}
+
+fn given((name, value): (&str, String)) -> EnvVar {
+    // Kubernetes replaces `$(NAME)` in a value; a user's text is passed as it is.
+    let value = Some(value.replace("$(", "$$("));
+    EnvVar { name: name.into(), value, value_from: None }
+}
+
+fn looked_up(name: &str, source: EnvVarSource) -> EnvVar {
+    EnvVar { name: name.into(), value: None, value_from: Some(source) }
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: Some(read_only),
+        ..VolumeMount::default()
+    }
+}
+
+fn secret(name: &str, secret: &str) -> Volume {
+    Volume {
+        name: name.into(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret.into()),
+            optional: Some(true),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}

@@ -1,0 +1,213 @@
+//! What a job would do, before it is made: each device's batch, or why it would not be flashed.
+//!
+//! Nothing is worked out a second time here. The job's first look makes the ledger, `rollout::turn` is asked for one batch
+//! after the other as if each went well, and one `Round` with room for all says what would become of each device.
+
+use std::collections::HashMap;
+
+use flashjob_api::flashjob::VersionPolicy;
+use jiff::Timestamp;
+
+use crate::flashjob::addresses::Addresses;
+use crate::flashjob::boards::{Boards, Seniority};
+use crate::flashjob::decide::decide;
+use crate::flashjob::facts::{Job, LedgerState, Settings, View};
+use crate::flashjob::instances::Instances;
+use crate::flashjob::ledger::{Ledger, Outcome, Pinned, Record};
+use crate::flashjob::plan::LedgerPlan;
+use crate::flashjob::rollout::{self, Turn};
+use crate::flashjob::round::Round;
+use crate::flashjob::spec::Spec;
+
+/// What would become of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is flashed.
+    Flash,
+    /// It is left out on purpose.
+    Skip,
+    /// It is refused, and counts as failed.
+    Refuse,
+    /// It waits for another job.
+    Blocked,
+    /// It is not there now: it is waited for.
+    Offline,
+}
+
+/// One device of the job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreseen {
+    /// As the job names it.
+    pub device: String,
+    /// The Instance it is now.
+    pub instance: Option<Pinned>,
+    /// Its batch, from 1; `None` for one that takes no place.
+    pub batch: Option<usize>,
+    /// What would become of it.
+    pub fate: Fate,
+    /// Why, where that needs saying.
+    pub why: String,
+}
+
+/// Says what the job would do if it began now. `Err`: why it would not begin.
+pub fn preview(
+    job: &Job,
+    settings: &Settings,
+    instances: &Instances,
+    boards: &Boards,
+    now: Timestamp,
+) -> Result<Vec<Foreseen>, String> {
+    let spec = job.spec.as_ref().map_err(|invalid| invalid.0.clone())?;
+    let (children, addresses) = (HashMap::new(), Addresses::default());
+    let view = |job, ledger| View {
+        job,
+        settings,
+        ledger,
+        instances: Some(instances),
+        children: &children,
+        settled: true,
+        trouble: None,
+        boards,
+        addresses: &addresses,
+        status_due: true,
+    };
+    // Held or not: what would it do once it goes?
+    let free = Spec { suspend: false, abort: false, ..spec.clone() };
+    let begun = Job { spec: Ok(free.clone()), ledger: None, ..job.clone() };
+    let first = decide(&view(&begun, LedgerState::Absent), now);
+    let LedgerPlan::Create(ledger) = first.ledger else {
+        let why = first.status.and_then(|status| status.message);
+        return Err(why.unwrap_or_else(|| "the job would not begin".to_owned()));
+    };
+    let batches = batches(&free, &ledger, now);
+    let all_at_once = Spec { batch_size: None, max_parallel: usize::MAX, ..free };
+    let job = Job { spec: Ok(all_at_once), ..begun.clone() };
+    let view = view(&job, LedgerState::Sealed(&ledger));
+    let mut round = Round::new(&view, &ledger, now);
+    let devices = ledger.records.iter().enumerate().map(|(index, record)| {
+        let (fate, why) = fate(&mut round, index, record, spec);
+        let batch = batches[index];
+        let (device, instance) = (record.device.clone(), record.pinned.clone());
+        Foreseen { device, instance, batch, fate, why }
+    });
+    Ok(devices.collect())
+}
+
+/// Another job that is under way, as far as it is known.
+pub struct Other<'a> {
+    /// The job.
+    pub job: Job,
+    /// Its ledger, if that may be read.
+    pub ledger: Option<&'a Ledger>,
+    /// The boards that its status says it is at.
+    pub at_work: Vec<String>,
+}
+
+/// What other jobs have to do with which board: each is looked at as the operator does, the oldest first.
+pub fn boards(
+    new: &Job,
+    mut others: Vec<Other<'_>>,
+    instances: &Instances,
+    settings: &Settings,
+    now: Timestamp,
+) -> Boards {
+    let place = |job: &Job| Seniority {
+        created: job.created,
+        namespace: job.namespace.clone(),
+        name: job.name.clone(),
+    };
+    let mut boards = Boards::default();
+    boards.introduce(&new.uid, place(new));
+    for instance in instances.iter() {
+        boards.know(&new.uid, &instance.endpoint);
+    }
+    others.retain(|other| other.job.name != new.name || other.job.namespace != new.namespace);
+    others.sort_by_key(|other| place(&other.job));
+    for Other { job, ledger, .. } in &others {
+        boards.introduce(&job.uid, place(job));
+        for record in ledger.iter().flat_map(|ledger| &ledger.records) {
+            boards.learn(&job.uid, record);
+        }
+    }
+    let (children, addresses) = (HashMap::new(), Addresses::default());
+    for Other { job, ledger, at_work: mut held } in others {
+        if let Some(ledger) = ledger {
+            let view = View {
+                job: &job,
+                settings,
+                ledger: LedgerState::Sealed(ledger),
+                instances: Some(instances),
+                children: &children,
+                settled: true,
+                trouble: None,
+                boards: &boards,
+                addresses: &addresses,
+                status_due: true,
+            };
+            let plan = decide(&view, now);
+            held.extend(plan.claims.into_iter().flatten());
+            boards.want(&job.uid, plan.wants);
+        }
+        held.sort();
+        held.dedup();
+        boards.hold(&job.uid, held);
+    }
+    boards
+}
+
+/// The batch of each device, from the first on, if every batch goes well. Twins and what has left the job have none.
+pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize>> {
+    let takes_a_place = |record: &Record| !record.twin && !record.dropped;
+    if spec.batch_size.is_none() {
+        return ledger.records.iter().map(|r| takes_a_place(r).then_some(1)).collect();
+    }
+    let spec = Spec { delay_seconds: 0, ..spec.clone() };
+    let mut ledger = ledger.clone();
+    for record in ledger.records.iter_mut().filter(|r| takes_a_place(r)) {
+        (record.outcome, record.open) = (None, false);
+    }
+    (ledger.header.batch, ledger.header.released, ledger.header.batch_ended) = (0, 0, None);
+    let mut batches = vec![None; ledger.records.len()];
+    while let Turn::Next(header) = rollout::turn(&spec, &ledger, now) {
+        let places = ledger.header.released..header.released.min(batches.len());
+        for (record, batch) in ledger.records[places.clone()].iter_mut().zip(&mut batches[places]) {
+            if record.outcome.is_none() {
+                *batch = Some(header.batch);
+                record.outcome = Some(Outcome::Succeeded);
+            }
+        }
+        ledger.header = *header;
+    }
+    batches
+}
+
+fn fate(round: &mut Round<'_>, index: usize, record: &Record, spec: &Spec) -> (Fate, String) {
+    if record.outcome.is_some() {
+        return (Fate::Skip, record.message.clone().unwrap_or_default());
+    }
+    let before = round.summary.counts;
+    round.step(index, record, false);
+    let after = round.summary.counts;
+    // Each step adds one at most: taken out again, there is no limit to how many are seen.
+    let shown = round.summary.in_flight.pop().and_then(|device| device.message).unwrap_or_default();
+    if let Some(next) = round.change.records.get(&index).filter(|next| next.outcome.is_some()) {
+        let message = next.message.clone().unwrap_or_default();
+        let why = match &next.reason {
+            Some(reason) => format!("{reason}: {message}"),
+            None => message,
+        };
+        let failed = next.outcome == Some(Outcome::Failed);
+        return (if failed { Fate::Refuse } else { Fate::Skip }, why);
+    }
+    if after.offline > before.offline {
+        return (Fate::Offline, shown);
+    }
+    if after.blocked > before.blocked {
+        return (Fate::Blocked, shown);
+    }
+    let runs = round.find(record).map(|instance| instance.version.as_str()).unwrap_or_default();
+    if spec.version_policy == VersionPolicy::IfDifferent && runs == spec.version {
+        return (Fate::Skip, format!("it reports {runs} already"));
+    }
+    (Fate::Flash, String::new())
+}

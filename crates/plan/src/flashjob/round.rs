@@ -1,0 +1,377 @@
+//! One pass over the devices of a job.
+//!
+//! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until it has a permit), in
+//! `flashing` (from there to its end) and in `twins` (for a second name of one board); what is not needed any more, in
+//! `clean_up`. Here is what they share: the slots and boards already given away, the change of the ledger, and where each
+//! device stands. Every wait has a deadline, and every device that is not final is counted with what it waits for.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use flashjob_api::flashjob::Reason;
+use jiff::Timestamp;
+
+use crate::flashjob::access::NODE_PORT;
+use crate::flashjob::addresses::Waiting;
+use crate::flashjob::end::{self, End};
+use crate::flashjob::endpoint::normal;
+use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, Slot, View};
+use crate::flashjob::in_use::{in_use, pod_in_use, rests, takes_node_port};
+use crate::flashjob::ledger::{self, Change, Ledger, Outcome, Record};
+use crate::flashjob::plan::{AttemptEnd, LedgerPlan, Plan};
+use crate::flashjob::rollout::{self, Turn};
+use crate::flashjob::spec::Spec;
+use crate::flashjob::status::{self, Summary};
+use crate::flashjob::twins::Places;
+use crate::flashjob::waiting::{self, State};
+use crate::time::after;
+
+/// What is said while nothing may start yet.
+pub(crate) const SETTLING: &str = "settling what an earlier run began";
+/// What is said of a device that would begin, were it not for the failures of others.
+pub(crate) const NO_ROOM: &str = "as many devices failed or are tried again as may fail";
+/// A job whose next look comes sooner is not idle: to read its ledger again would cost more than to keep it.
+const SHORT_PAUSE_SECONDS: i64 = 60;
+/// The longest pause before a retry.
+const LONGEST_BACKOFF_SECONDS: i64 = 300;
+
+/// One pass over the records of a job.
+pub struct Round<'a> {
+    pub(crate) view: &'a View<'a>,
+    pub(crate) now: Timestamp,
+    /// The spec, if it can be carried out.
+    pub(crate) spec: Option<&'a Spec>,
+    /// What the ledger should say.
+    pub(crate) change: Change,
+    /// What else is to be done.
+    pub(crate) plan: Plan,
+    /// How many more Pods may be made.
+    pub(crate) slots: usize,
+    /// How many more devices may be made ready for a slot.
+    pub(crate) ahead: usize,
+    /// This Service waits too long for its address: no more of them.
+    pub(crate) starved: Option<Waiting>,
+    /// A Service has waited for its address for a while, be it that others get theirs meanwhile.
+    pub(crate) queued: bool,
+    /// A Service of this job has the one node port that boards dial.
+    pub(crate) node_port_taken: bool,
+    /// Boards that entries of this job hold, in the normal form of their addresses.
+    pub(crate) claimed: HashSet<Cow<'a, str>>,
+    /// Pods that may still talk to their board although no attempt is open for them: given up, or of another firmware, or of
+    /// a device that has left the job. By the board.
+    pub(crate) left_behind: HashMap<Cow<'a, str>, &'a Pod>,
+    /// Which entries are at which board; worked out when it is first asked for.
+    pub(crate) places: Option<Places>,
+    /// Why nothing new may start, for good.
+    pub(crate) halt: Option<Reason>,
+    /// Whether failures leave room for first attempts.
+    pub(crate) room: bool,
+    /// The records that have objects, by target.
+    pub(crate) at_hand: HashMap<&'a str, &'a Record>,
+    /// No device waits for anything but an edit or its batch.
+    pub(crate) idle: bool,
+    /// The first place whose turn has not come.
+    bound: usize,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) claims: Vec<String>,
+    pub(crate) summary: Summary,
+}
+
+impl<'a> Round<'a> {
+    /// Counts what is under way already.
+    pub fn new(view: &'a View<'a>, ledger: &'a Ledger, now: Timestamp) -> Round<'a> {
+        let spec = view.job.spec.as_ref().ok();
+        let max_parallel = spec.map_or(0, |spec| spec.max_parallel);
+        // A Pod that was given up but has not ended still takes its slot.
+        let pods = view.children.values().flat_map(|children| children.pods.values());
+        let at_work = pods.filter(|slot| pod_in_use(slot, now)).count();
+        let mut ahead = 0;
+        let mut first_ahead = 0;
+        let mut waiting: Option<&Service> = None;
+        let mut claimed = HashSet::new();
+        let mut failing = 0;
+        let mut at_hand = HashMap::new();
+        for record in &ledger.records {
+            let children = view.children.get(&record.target);
+            if record.outcome.is_some() && children.is_none() {
+                continue;
+            }
+            at_hand.extend(children.map(|_| (record.target.as_str(), record)));
+            let pod = children.and_then(|c| c.pods.get(&record.attempt)).and_then(Slot::here);
+            let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));
+            failing += usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
+            if record.open || children.is_some_and(|c| in_use(c, now)) {
+                claimed.extend(record.pinned.as_ref().map(|p| normal(&p.endpoint)));
+            }
+            if record.outcome.is_some() {
+                continue;
+            }
+            let service = children.map(|c| &c.service);
+            let ready = record.open || service.is_some_and(|s| s.busy || s.here().is_some());
+            let sent = children.and_then(|c| c.pods.get(&record.attempt));
+            let sent = record.open && sent.is_some_and(|s| s.busy || s.seen.is_some());
+            let next = usize::from(ready && !sent && !rests(record, now));
+            ahead += next;
+            first_ahead += next * usize::from(record.tries == 0);
+            let waits = service.and_then(Slot::here).filter(|s| s.waits_for_address());
+            waiting = waiting.into_iter().chain(waits).min_by_key(|s| s.first_seen);
+        }
+        let left_behind = left_behind(view, &at_hand, now);
+        let room = spec.is_some_and(|spec| rollout::has_room(spec, ledger, failing));
+        if !room {
+            // First attempts wait for room, and take no place from those that are tried again.
+            ahead -= first_ahead;
+        }
+        let waiting = waiting.map(|service| waiting::of(view, service));
+        let (own, uid) = (waiting.as_ref(), &view.job.uid);
+        let pool = spec.map_or("", |spec| &spec.access.pool);
+        let starved_at = view.addresses.starved_at(uid, own, &view.job.namespace, pool);
+        let queued_at = view.addresses.queued_at(uid, own, pool);
+        let starved = starved_at.filter(|(at, _)| *at <= now).map(|(_, longest)| longest.clone());
+        let mut plan = Plan::default();
+        let turns = starved_at.map(|(at, _)| at).into_iter().chain(queued_at);
+        turns.filter(|at| *at > now).for_each(|at| plan.look_again_at(at));
+        plan.waiting = waiting;
+        Round {
+            view,
+            ledger,
+            now,
+            spec,
+            change: Change::default(),
+            plan,
+            claims: Vec::new(),
+            summary: Summary::new(view),
+            slots: max_parallel.saturating_sub(at_work),
+            ahead: max_parallel.saturating_sub(ahead),
+            starved,
+            queued: queued_at.is_some_and(|at| at <= now),
+            node_port_taken: takes_node_port(view),
+            claimed,
+            left_behind,
+            places: None,
+            halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
+            room,
+            idle: true,
+            bound: rollout::bound(spec, ledger),
+            at_hand,
+        }
+    }
+
+    /// Looks at one device.
+    pub fn step(&mut self, index: usize, record: &Record, dropped: bool) {
+        let current = record.revision == self.ledger.header.revision;
+        let began = record.outcome.is_some() || record.tries > 0;
+        if dropped && !record.open && !(current && began) {
+            // Taken out: nothing more is done for it.
+            return;
+        }
+        self.summary.counts.total += 1;
+        if record.open {
+            self.idle = false;
+            return self.attempt(index, record, dropped);
+        }
+        if !current {
+            let revision = &self.ledger.header.revision;
+            let mut renewed = record.renewed(&self.view.job.uid, revision, self.now);
+            renewed.nonce = self.spec.and_then(|spec| spec.nonce.clone());
+            self.change.records.entry(index).or_insert(renewed);
+            return self.waits(record, State::Pending, "not its turn yet", None);
+        }
+        match record.outcome {
+            Some(_) if !dropped && record.twin => self.stand_in(index, record),
+            Some(Outcome::Failed) if !dropped && self.asked_again(record) => {
+                let mut renewed = record.renewed(&self.view.job.uid, &record.revision, self.now);
+                renewed.nonce = self.spec.and_then(|spec| spec.nonce.clone());
+                self.change.records.entry(index).or_insert(renewed);
+                self.waits(record, State::Pending, "asked for again", None);
+            }
+            Some(outcome) => {
+                // Given up because of it: the board stays ours until the Service has gone.
+                let stuck = record.reason.as_deref() == Some(Reason::ServiceStuck.as_str());
+                let children = || self.view.children.get(&record.target);
+                if stuck && children().is_some_and(|c| c.service.here().is_some()) {
+                    self.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+                }
+                self.summary.count_final(record, outcome);
+            }
+            None if dropped => {
+                // Taken out between two attempts: how the last one failed is its result.
+                let (outcome, retry_at) = (Some(Outcome::Failed), None);
+                self.waits(record, State::Recording, "writing down its result", record.ended);
+                self.change.records.insert(index, Record { outcome, retry_at, ..record.clone() });
+            }
+            None if !self.view.settled => self.waits(record, State::Pending, SETTLING, None),
+            None if index >= self.bound && record.tries == 0 => {
+                self.waits(record, State::Pending, "its batch has not begun", None);
+            }
+            None => self.prepare(index, record),
+        }
+    }
+
+    /// The spec, if anything may start now. A job that was held starts again once its clocks are set, one with another
+    /// firmware once the ledger says so: what is flashed must be what is written down.
+    pub(crate) fn active(&self) -> Option<&'a Spec> {
+        let written = &self.ledger.header.revision;
+        self.spec.filter(|spec| !self.held() && spec.revision == *written)
+    }
+
+    /// Whether a device waits for its next attempt.
+    pub(crate) fn rests(&self, record: &Record) -> bool {
+        rests(record, self.now)
+    }
+
+    /// Whether nothing new may start although the spec can be carried out.
+    pub(crate) fn held(&self) -> bool {
+        let suspended = self.spec.is_some_and(|spec| spec.suspend);
+        suspended || self.halt.is_some() || self.ledger.header.suspended.is_some()
+    }
+
+    /// When the device's turn came: with its batch, or with its next attempt.
+    pub(crate) fn turn_of(&self, record: &Record) -> Timestamp {
+        record.turn.max(self.ledger.header.released_at)
+    }
+
+    /// A newer job that has flashed the board since this job's firmware was set.
+    pub(crate) fn superseded_by(&self, endpoint: &str) -> Option<String> {
+        let since = self.ledger.header.revised;
+        let own = self.view.settings.device_namespaces == DeviceNamespaces::Own;
+        self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
+    }
+
+    /// Whether a new nonce asks for this failed device.
+    fn asked_again(&self, record: &Record) -> bool {
+        let nonce = self.spec.and_then(|spec| spec.nonce.as_ref());
+        nonce.is_some() && record.nonce.as_ref() != nonce
+    }
+
+    /// Begins the next batch when this one is over.
+    pub fn take_turns(&mut self) {
+        let Some(spec) = self.active() else { return };
+        match rollout::turn(spec, self.ledger, self.now) {
+            Turn::Same => {}
+            Turn::Wait(until) => self.plan.look_again_at(until),
+            // An edit's header comes first.
+            Turn::Next(header) => {
+                self.change.header.get_or_insert(*header);
+            }
+        }
+    }
+
+    /// Records the end of an attempt, or of the device's whole way.
+    pub(crate) fn end(&mut self, index: usize, record: &Record, pod: Option<&Pod>, end: End) {
+        let message = ledger::message(&end.message);
+        let mut next = Record {
+            open: false,
+            permit: false,
+            retry_at: None,
+            ended: Some(self.now),
+            digest: end.digest.as_deref().map(ledger::message),
+            reason: end.reason.map(|r| r.as_str().to_owned()),
+            message: Some(message.clone()).filter(|m| !m.is_empty()),
+            ..record.clone()
+        };
+        // Only an attempt whose Pod was made counts, and only such a one is made again.
+        let made = record.open && (pod.is_some() || end.reason == Some(Reason::PodLost));
+        let failed = made && end.outcome == Outcome::Failed;
+        next.tries = next.tries.saturating_add(u32::from(failed));
+        // A spec that cannot be read makes nothing final: what it means will be known when it is mended.
+        let limit = self.spec.map_or(u32::MAX, |s| s.retry_limit);
+        if failed && end.reason.is_some_and(Reason::is_retried) && next.tries <= limit {
+            let first = self.spec.map_or(10, |s| s.backoff_seconds);
+            let doubled = first.saturating_mul(1 << next.tries.saturating_sub(1).min(10));
+            let again_at = after(self.now, doubled.min(LONGEST_BACKOFF_SECONDS));
+            next.retry_at = Some(again_at);
+            next.turn = again_at;
+        } else {
+            next.outcome = Some(end.outcome);
+        }
+        self.plan.ended.push(AttemptEnd {
+            index,
+            device: record.device.clone(),
+            endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
+            attempt: if made { record.attempt } else { 0 },
+            result: end.result().to_owned(),
+            message,
+            seconds: pod.map(|p| self.now.duration_since(p.first_seen).as_secs()),
+        });
+        self.waits(record, State::Recording, "writing down its result", Some(self.now));
+        self.change.records.insert(index, next);
+    }
+
+    /// Writes down when the last device got its result, with that result where one ConfigMap holds both. A job that was
+    /// halted is at its end when nothing is under way any more.
+    pub fn record_completion(&mut self) {
+        let final_now = |(index, record): (usize, &Record)| {
+            let next = self.change.records.get(&index).unwrap_or(record);
+            !next.open && (next.dropped || next.outcome.is_some() || self.halt.is_some())
+        };
+        let in_one_write = self.ledger.shards() == 1 || self.change.records.is_empty();
+        let header = self.change.header.as_ref().unwrap_or(&self.ledger.header);
+        let all_final = self.ledger.records.iter().enumerate().all(final_now)
+            && self.change.records.keys().all(|index| *index < self.ledger.records.len());
+        let completed = match header.completed {
+            None if all_final && in_one_write => Some(self.now),
+            Some(_) if !all_final => None,
+            unchanged => unchanged,
+        };
+        if completed != header.completed {
+            let mut header = header.clone();
+            header.completed = completed;
+            self.change.header = Some(header);
+        }
+    }
+
+    /// What came of it.
+    pub fn into_plan(self) -> Plan {
+        let mut plan = self.plan;
+        let settled = self.change.is_empty();
+        let job_status = status::of_job(self.view, self.ledger, self.summary, self.halt);
+        let ended = job_status.completion_time.as_ref().map(|time| time.0);
+        plan.finished = settled && ended.is_some();
+        let soon = after(self.now, SHORT_PAUSE_SECONDS);
+        plan.idle = self.idle
+            && settled
+            && is_quiet(self.view)
+            && plan.look_again.is_none_or(|at| at > soon);
+        if let (Some(ended), Some(ttl)) = (ended, self.spec.and_then(|spec| spec.ttl_seconds)) {
+            let at = after(ended, ttl);
+            plan.expire = plan.finished && self.now >= at;
+            plan.look_again_at(at.max(self.now));
+        }
+        plan.status = Some(job_status);
+        let mut claims = self.claims;
+        // The end of a Pod frees its board, whatever has become of the attempt, the firmware and the device.
+        claims.extend(self.left_behind.values().map(|pod| pod.endpoint.clone()));
+        claims.extend(self.node_port_taken.then(|| NODE_PORT.to_owned()));
+        claims.sort();
+        claims.dedup();
+        plan.claims = Some(claims);
+        if !settled {
+            plan.ledger = LedgerPlan::Update(self.change);
+        }
+        plan
+    }
+}
+
+/// Whether nothing of a job is there or under way that something may happen to.
+pub(crate) fn is_quiet(view: &View<'_>) -> bool {
+    view.settled && view.trouble.is_none() && view.children.is_empty()
+}
+
+/// The Pods that no open attempt is about and whose end has not been seen. That one has not started is no comfort: its node
+/// may be late with the news.
+fn left_behind<'a>(
+    view: &'a View<'_>,
+    at_hand: &HashMap<&str, &Record>,
+    now: Timestamp,
+) -> HashMap<Cow<'a, str>, &'a Pod> {
+    let mut left = HashMap::new();
+    for (target, children) in view.children {
+        let open = at_hand.get(target.as_str()).filter(|r| r.open).map(|r| r.attempt);
+        for (attempt, slot) in &children.pods {
+            let pod = slot.here().filter(|pod| open != Some(*attempt) && !pod.over(now));
+            left.extend(pod.map(|pod| (normal(&pod.endpoint), pod)));
+        }
+    }
+    left
+}

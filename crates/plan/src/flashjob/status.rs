@@ -1,0 +1,279 @@
+//! The job's status, from what the devices' steps have shown. An output only: nothing here is ever read back.
+
+use flashjob_api::flashjob::{Counts, Failure, FlashJobStatus, InFlight, Phase, Reason};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::flashjob::facts::{Job, View};
+use crate::flashjob::ledger::{self, Ledger, Outcome, Record};
+use crate::flashjob::rollout;
+use crate::time::after;
+
+/// How many devices `inFlight` and `failures` list.
+pub const SHOWN: usize = 100;
+/// How many devices `completedUUIDs` lists, and in how many bytes. With the bounds on messages and addresses every status
+/// stays under 512 KiB, which the API server and etcd take.
+const COMPLETED_SHOWN: usize = 5000;
+const COMPLETED_BYTES: usize = 256 * 1024;
+/// The longest text about one device.
+const SHOWN_BYTES: usize = 400;
+/// The longest sentence about a job; what a user wrote may be in it.
+const SENTENCE_BYTES: usize = 1024;
+
+/// What a round over the devices has shown.
+#[derive(Default)]
+pub struct Summary {
+    /// How many devices are in which state.
+    pub counts: Counts,
+    /// Devices at work.
+    pub in_flight: Vec<InFlight>,
+    /// What devices wait for that would have their turn, where that is one thing for all of them.
+    pub held_up: Option<String>,
+    failures: Vec<Failure>,
+    completed: Vec<String>,
+    completed_bytes: usize,
+    /// Not all that are done are listed.
+    truncated: bool,
+    /// Devices that a newer job has flashed since.
+    superseded: i32,
+    /// The names of those that are done are wanted.
+    named: bool,
+}
+
+impl Summary {
+    /// Nothing yet.
+    pub fn new(view: &View<'_>) -> Summary {
+        Summary { named: view.status_due, ..Summary::default() }
+    }
+
+    /// Counts a device with a result.
+    pub fn count_final(&mut self, record: &Record, outcome: Outcome) {
+        match outcome {
+            Outcome::Succeeded => self.counts.succeeded += 1,
+            Outcome::Skipped => self.counts.skipped += 1,
+            Outcome::Failed => self.counts.failed += 1,
+        }
+        self.superseded += i32::from(record.is_superseded());
+        if outcome == Outcome::Failed || record.is_superseded() {
+            if self.failures.len() < SHOWN {
+                self.failures.push(failure(record));
+            }
+            return;
+        }
+        if !self.named {
+            return;
+        }
+        self.completed_bytes += record.device.len();
+        if self.completed.len() < COMPLETED_SHOWN && self.completed_bytes <= COMPLETED_BYTES {
+            self.completed.push(record.device.clone());
+        } else {
+            self.truncated = true;
+        }
+    }
+}
+
+/// A text of a ledger as a status shows it: none that an operator has written is longer.
+pub(crate) fn shown(text: &str) -> String {
+    ledger::cut(text.to_owned(), SHOWN_BYTES)
+}
+
+fn failure(record: &Record) -> Failure {
+    Failure {
+        uuid: shown(&record.device),
+        instance: record.pinned.as_ref().map(|p| shown(&format!("{}/{}", p.namespace, p.name))),
+        reason: record.reason.as_deref().map(shown).unwrap_or_default(),
+        message: record.message.as_deref().map(shown).unwrap_or_default(),
+        attempts: i32::try_from(record.tries).unwrap_or(i32::MAX),
+    }
+}
+
+/// What is to be said of the job as a whole.
+pub enum Verdict {
+    /// It cannot begin yet.
+    Waiting {
+        /// One word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
+    /// Devices are at work.
+    Working(String),
+    /// Held by the user.
+    Suspended(String),
+    /// Every device has its firmware.
+    Complete(String),
+    /// Every device has a result, and some failed.
+    Failed {
+        /// One word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
+    /// Nothing happens until a person acts.
+    Stuck {
+        /// One word.
+        reason: Reason,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// The status of a job that has no devices at work: it waits, or is stuck.
+pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
+    let mut status = FlashJobStatus::default();
+    conclude(job.generation, &mut status, verdict);
+    status
+}
+
+/// The status of a job under way or done.
+pub fn of_job(
+    view: &View<'_>,
+    ledger: &Ledger,
+    summary: Summary,
+    halt: Option<Reason>,
+) -> FlashJobStatus {
+    let job = view.job;
+    let Summary { counts, in_flight, held_up, failures, completed, truncated, superseded, .. } =
+        summary;
+    let done = counts.succeeded + counts.skipped;
+    let all_final = done + counts.failed == counts.total;
+    let finished = (all_final || halt.is_some()) && ledger.header.completed.is_some();
+    let mut words = sentence(&counts);
+    for field in job.spec.iter().flat_map(|spec| &spec.ignored) {
+        words.push_str(&format!("; {field} is ignored, it is for jobs with one device"));
+    }
+    match (&job.spec, ledger.header.batch_ended) {
+        _ if finished => {}
+        // Said at once, and not only when what is being flashed has finished too.
+        _ if halt.is_some() => words.push_str(&format!("; {}", why_halted(halt))),
+        (Ok(spec), Some(ended)) if !spec.suspend => {
+            let next = after(ended, spec.delay_seconds);
+            words
+                .push_str(&format!("; the next batch begins at {}", next.strftime("%H:%M:%S UTC")));
+        }
+        _ => words.extend(held_up.into_iter().flat_map(|what| ["; ".to_owned(), what])),
+    }
+    let verdict = match &job.spec {
+        Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },
+        _ if finished && !all_final => Verdict::Stuck {
+            reason: halt.unwrap_or(Reason::Aborted),
+            message: format!("{words}; {}", why_halted(halt)),
+        },
+        _ if finished && counts.failed + superseded == 0 => Verdict::Complete(words),
+        _ if finished => Verdict::Failed {
+            // What another job has flashed is not done by this one.
+            reason: if counts.failed == 0 { Reason::Superseded.as_str() } else { "DevicesFailed" },
+            message: match failures.first() {
+                Some(Failure { uuid, reason, message, .. }) => {
+                    format!("{words}; {uuid}: {reason}: {message}")
+                }
+                None => words,
+            },
+        },
+        Ok(spec) if spec.suspend => Verdict::Suspended(format!("held by spec.suspend: {words}")),
+        Ok(_) if nothing_began(ledger) => Verdict::Waiting { reason: "Starting", message: words },
+        Ok(_) => match view.trouble {
+            None => Verdict::Working(words),
+            Some(trouble) => {
+                Verdict::Working(format!("{words}; the ledger cannot be written: {trouble}"))
+            }
+        },
+    };
+    let mut status = FlashJobStatus {
+        done: Some(format!("{}/{}", counts.succeeded, counts.total)),
+        counts: Some(counts),
+        start_time: Some(Time(ledger.header.started)),
+        completion_time: ledger.header.completed.filter(|_| finished).map(Time),
+        completed_uuids: completed,
+        truncated,
+        in_flight,
+        failures,
+        ..FlashJobStatus::default()
+    };
+    status.batch = job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger));
+    if let [only] = ledger.records.as_slice() {
+        status.host_endpoint = only.pinned.as_ref().map(|p| shown(&p.endpoint));
+        status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
+    }
+    // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.
+    let generation = job.spec.as_ref().map_or(job.generation, |_| ledger.header.generation);
+    conclude(generation, &mut status, verdict);
+    status
+}
+
+fn why_halted(halt: Option<Reason>) -> &'static str {
+    match halt {
+        Some(Reason::FailureBudgetExceeded) => {
+            "more failed than rollout.maxFailures allows, so nothing more is started"
+        }
+        Some(Reason::FirmwareChanged) => {
+            "the firmware's tag has moved, and devices got different images; name the firmware by its digest"
+        }
+        _ => "ended by spec.abort",
+    }
+}
+
+fn nothing_began(ledger: &Ledger) -> bool {
+    ledger.records.iter().all(|r| r.attempt == 0 && r.outcome.is_none())
+}
+
+/// The counts in words, such as "1 of 2 devices done, 1 flashing".
+fn sentence(counts: &Counts) -> String {
+    let plural = if counts.total == 1 { "device" } else { "devices" };
+    let mut words = format!("{} of {} {plural} done", counts.succeeded, counts.total);
+    let rest = [
+        (counts.skipped, "skipped"),
+        (counts.failed, "failed"),
+        (counts.flashing, "flashing"),
+        (counts.waiting, "waiting"),
+        (counts.blocked, "held by another job"),
+        (counts.offline, "offline"),
+        (counts.pending, "pending"),
+    ];
+    for (count, what) in rest.iter().filter(|(count, _)| *count > 0) {
+        words.push_str(&format!(", {count} {what}"));
+    }
+    words
+}
+
+/// Writes phase, message and all conditions.
+fn conclude(generation: i64, status: &mut FlashJobStatus, verdict: Verdict) {
+    let (phase, reason, message) = match &verdict {
+        Verdict::Waiting { reason, message } => (Phase::Pending, *reason, message),
+        Verdict::Working(message) => (Phase::InProgress, "Flashing", message),
+        Verdict::Suspended(message) => (Phase::Suspended, "Suspended", message),
+        Verdict::Complete(message) => (Phase::Completed, "Completed", message),
+        Verdict::Failed { reason, message } => (Phase::Failed, *reason, message),
+        Verdict::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
+    };
+    let message = ledger::cut(message.clone(), SENTENCE_BYTES);
+    let works = matches!(verdict, Verdict::Waiting { .. } | Verdict::Working(_));
+    let complete = matches!(verdict, Verdict::Complete(_));
+    let failed = matches!(verdict, Verdict::Failed { .. } | Verdict::Stuck { .. });
+    let suspended = matches!(verdict, Verdict::Suspended(_));
+    let conditions = [
+        ("Complete", complete),
+        ("Failed", failed),
+        ("Progressing", works),
+        ("Suspended", suspended),
+        ("Ready", complete),
+        ("Reconciling", works),
+        ("Stalled", failed),
+    ];
+    status.conditions = conditions
+        .iter()
+        .map(|(type_, holds)| Condition {
+            type_: (*type_).to_owned(),
+            status: if *holds { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            // Said once for people, and on Ready, which tools show whatever it says.
+            message: if *holds || *type_ == "Ready" { message.clone() } else { String::new() },
+            observed_generation: Some(generation),
+            // Set by `act`, which knows when the condition last changed.
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        })
+        .collect();
+    status.phase = Some(phase);
+    status.message = Some(message);
+    status.observed_generation = Some(generation);
+}

@@ -1,0 +1,398 @@
+use flashjob_api::flashjob::GROUP;
+use k8s_openapi::api::core::v1::{EnvVar, Pod};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::flashjob::facts::{Job, Settings};
+use crate::flashjob::instances::Instance;
+use crate::flashjob::spec::Spec;
+
+/// A flash Pod without a template.
+fn our_pod() -> Pod {
+    let spec = json!({ "uuid": ["a"], "firmware": "f", "version": "v" });
+    let settings = Settings { flashjob_image: Some("i".into()), ..Settings::default() };
+    let spec = Spec::read(&spec, &settings).unwrap();
+    let job = Job {
+        namespace: "n".into(),
+        name: "j".into(),
+        uid: "u".into(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        generation: 1,
+        deleting: false,
+        finalizer: true,
+        ledger: None,
+        spec: Ok(spec.clone()),
+    };
+    let record = json!({ "device": "a", "revision": "r", "turn": "2026-01-01T00:00:00Z" });
+    let record = serde_json::from_value(record).unwrap();
+    crate::flashjob::pod::pod(
+        &job,
+        &spec,
+        (0, &record),
+        &Instance::default(),
+        crate::flashjob::access::Address::Given("10.0.0.1"),
+    )
+}
+
+fn read(template: &Value, unsafe_templates: bool) -> Result<Template, Invalid> {
+    Template::read(template.as_object().unwrap(), unsafe_templates)
+}
+
+/// The flash Pod with this template, as JSON.
+fn with(template: &Value, unsafe_templates: bool) -> Value {
+    let mut pod = our_pod();
+    match read(template, unsafe_templates) {
+        Ok(template) => template.add_to(&mut pod),
+        Err(Invalid(why)) => panic!("{template}: {why}"),
+    }
+    serde_json::to_value(pod).unwrap()
+}
+
+fn refusal(template: &Value, unsafe_templates: bool) -> String {
+    match read(template, unsafe_templates) {
+        Err(Invalid(why)) => why,
+        Ok(_) => panic!("{template} was accepted"),
+    }
+}
+
+fn spec(spec: Value) -> Value {
+    json!({ "spec": spec })
+}
+
+fn flash(container: Value) -> Value {
+    json!({ "spec": { "containers": [container] } })
+}
+
+fn mounted_at(path: &str) -> Value {
+    flash(json!({ "volumeMounts": [{ "name": "x", "mountPath": path }] }))
+}
+
+#[test]
+fn what_is_not_on_the_list_is_refused_by_its_path() {
+    let metadata = |metadata: Value| json!({ "metadata": metadata });
+    let volume = |volume: Value| json!({ "spec": { "volumes": [{ "name": "ok" }, volume] } });
+    let table = [
+        (json!({ "kind": "Pod" }), "kind"),
+        (json!({ "status": {} }), "status"),
+        (metadata(json!({ "name": "x" })), "metadata.name"),
+        (metadata(json!({ "namespace": "kube-system" })), "metadata.namespace"),
+        (metadata(json!({ "finalizers": ["x/y"] })), "metadata.finalizers"),
+        (
+            metadata(
+                json!({ "annotations": { format!("{APPARMOR}flash-container"): "unconfined" } }),
+            ),
+            "metadata.annotations[container.apparmor",
+        ),
+        (spec(json!({ "hostPID": true })), "spec.hostPID"),
+        (spec(json!({ "hostIPC": true })), "spec.hostIPC"),
+        (spec(json!({ "hostNetwork": false })), "spec.hostNetwork"),
+        (spec(json!({ "nodeName": "n" })), "spec.nodeName"),
+        (spec(json!({ "serviceAccountName": "admin" })), "spec.serviceAccountName"),
+        (
+            spec(json!({ "automountServiceAccountToken": true })),
+            "spec.automountServiceAccountToken",
+        ),
+        (spec(json!({ "initContainers": [] })), "spec.initContainers"),
+        (spec(json!({ "schedulerName": "x" })), "spec.schedulerName"),
+        (spec(json!({ "shareProcessNamespace": true })), "spec.shareProcessNamespace"),
+        (spec(json!({ "terminationGracePeriodSeconds": 0 })), "spec.terminationGracePeriodSeconds"),
+        (spec(json!({ "securityContext": { "sysctls": [] } })), "spec.securityContext.sysctls"),
+        (
+            spec(json!({ "securityContext": { "runAsGroup": 0 } })),
+            "spec.securityContext.runAsGroup",
+        ),
+        (volume(json!({ "name": "x", "hostPath": { "path": "/" } })), "spec.volumes[1].hostPath"),
+        (volume(json!({ "name": "x", "projected": {} })), "spec.volumes[1].projected"),
+        (volume(json!({ "name": "x", "csi": { "driver": "d" } })), "spec.volumes[1].csi"),
+        (spec(json!({ "containers": [{}, {}] })), "spec.containers[1]"),
+        (flash(json!({ "name": "sidecar" })), "spec.containers[0].name"),
+        (flash(json!({ "image": "evil" })), "spec.containers[0].image"),
+        (flash(json!({ "command": ["sh"] })), "spec.containers[0].command"),
+        (flash(json!({ "args": [] })), "spec.containers[0].args"),
+        (flash(json!({ "lifecycle": {} })), "spec.containers[0].lifecycle"),
+        (flash(json!({ "ports": [] })), "spec.containers[0].ports"),
+        (flash(json!({ "volumeDevices": [] })), "spec.containers[0].volumeDevices"),
+        (
+            flash(json!({ "securityContext": { "privileged": true } })),
+            "spec.containers[0].securityContext.privileged",
+        ),
+        (
+            flash(json!({ "env": [{ "name": "A", "valueFrom": { "fileKeyRef": {} } }] })),
+            "spec.containers[0].env[0].valueFrom.fileKeyRef",
+        ),
+        (mounted_at("/ota/certs"), "spec.containers[0].volumeMounts[0].mountPath"),
+        (mounted_at("ota//certs/"), "spec.containers[0].volumeMounts[0].mountPath"),
+        (mounted_at("/ota"), "spec.containers[0].volumeMounts[0].mountPath"),
+        (mounted_at("/"), "spec.containers[0].volumeMounts[0].mountPath"),
+        (mounted_at("/ota/certs/server.pem"), "spec.containers[0].volumeMounts[0].mountPath"),
+    ];
+    for (template, path) in table {
+        let why = refusal(&template, false);
+        let path = format!("spec.podTemplate.{path}");
+        assert!(why.starts_with(&path), "{why}\ninstead of {path}");
+        assert!(why.contains(" is not allowed: "), "{why}");
+    }
+}
+
+/// Also when the operator allows everything else.
+#[test]
+fn what_the_operator_needs_is_never_given_away() {
+    let named = |list: &str, name: &str| json!({ list: [{ "name": "ok" }, { "name": name }] });
+    let label = |key: &str| json!({ "metadata": { "labels": { key: "x" } } });
+    let mut table = vec![
+        (label("app"), "metadata.labels[app]".to_owned()),
+        (label("uuid"), "metadata.labels[uuid]".to_owned()),
+        (label(crate::flashjob::names::TARGET), format!("metadata.labels[{GROUP}/target]")),
+        (
+            json!({ "metadata": { "annotations": { crate::flashjob::names::LEDGER: "x" } } }),
+            format!("metadata.annotations[{GROUP}/ledger]"),
+        ),
+        (spec(json!({ "restartPolicy": "Always" })), "spec.restartPolicy".into()),
+        (spec(json!({ "activeDeadlineSeconds": 5 })), "spec.activeDeadlineSeconds".into()),
+        (flash(json!({ "restartPolicy": "Always" })), "spec.containers[0].restartPolicy".into()),
+        (spec(json!({ "containers": [{}, { "name": CONTAINER }] })), "spec.containers[1]".into()),
+    ];
+    for name in OWN_VOLUMES {
+        table.push((spec(named("volumes", name)), format!("spec.volumes[1].name {name}")));
+    }
+    for name in OWN_ENV {
+        table.push((flash(named("env", name)), format!("spec.containers[0].env[1].name {name}")));
+    }
+    for path in ["/var/run/flashjob/tls", "/var/run/flashjob/registry/", "/tmp", "tmp", "/a/../tmp"]
+    {
+        let at = format!("spec.containers[0].volumeMounts[0].mountPath {path}");
+        table.push((mounted_at(path), at));
+    }
+    for (template, path) in table {
+        for unsafe_templates in [false, true] {
+            let why = refusal(&template, unsafe_templates);
+            let path = format!("spec.podTemplate.{path}");
+            let found = why.starts_with(&format!("{path} is not allowed: "));
+            assert!(!why.contains("--unsafe-pod-templates"), "{why}");
+            assert!(found, "{why}\ninstead of {path}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_in_serdes_words() {
+    let table = [
+        (json!({ "metadata": 1 }), "metadata", "invalid type"),
+        (json!({ "spec": "x" }), "spec", "invalid type: string \"x\""),
+        (json!({ "metadata": { "labels": { "a": 1 } } }), "metadata.labels", "integer `1`"),
+        (spec(json!({ "tolerations": "x" })), "spec.tolerations", "invalid type: string \"x\""),
+        (spec(json!({ "nodeSelector": ["a"] })), "spec.nodeSelector", "invalid type: sequence"),
+        (spec(json!({ "volumes": {} })), "spec.volumes", "invalid type: map"),
+        (spec(json!({ "containers": {} })), "spec.containers", "invalid type: map"),
+        (spec(json!({ "containers": ["x"] })), "spec.containers[0]", "invalid type: string"),
+        (flash(json!({ "name": 5 })), "spec.containers[0].name", "invalid type: integer"),
+        (
+            flash(json!({ "env": [{ "name": "A", "value": 1 }] })),
+            "spec.containers[0].env",
+            "integer `1`, expected a string",
+        ),
+        (
+            flash(json!({ "securityContext": { "runAsUser": "root" } })),
+            "spec.containers[0].securityContext",
+            "expected i64",
+        ),
+    ];
+    for (template, path, words) in table {
+        for unsafe_templates in [false, true] {
+            let why = refusal(&template, unsafe_templates);
+            assert!(why.starts_with(&format!("spec.podTemplate.{path} cannot be read: ")), "{why}");
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_misspelled_field_is_not_passed_over() {
+    let table = [
+        (spec(json!({ "tolerations": [{ "kye": "a" }] })), "spec.tolerations[0].kye"),
+        (
+            flash(json!({ "resources": { "limit": { "cpu": "1" } } })),
+            "spec.containers[0].resources.limit",
+        ),
+        (
+            spec(json!({ "volumes": [{ "name": "a", "secret": { "name": "b" } }] })),
+            "spec.volumes[0].secret.name",
+        ),
+    ];
+    for (template, path) in table {
+        for unsafe_templates in [false, true] {
+            let why = refusal(&template, unsafe_templates);
+            assert!(why.starts_with(&format!("spec.podTemplate.{path} is not allowed: ")), "{why}");
+        }
+    }
+}
+
+#[test]
+fn what_is_on_the_list_is_in_the_pod() {
+    let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "k", "operator": "Exists" }] }],
+    } } });
+    let spread =
+        json!([{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" }]);
+    let from = json!([
+        { "name": "A", "value": "$(VERSION)" },
+        { "name": "B", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } },
+        { "name": "C", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } },
+        { "name": "D", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } },
+        { "name": "E", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } },
+    ]);
+    let volumes = json!([
+        { "name": "a", "emptyDir": { "sizeLimit": "1Gi" } },
+        { "name": "b", "configMap": { "name": "c" } },
+        { "name": "d", "secret": { "secretName": "s" } },
+        { "name": "e", "persistentVolumeClaim": { "claimName": "p" } },
+    ]);
+    let annotations =
+        json!({ "metadata": { "annotations": { "a": "b", "linkerd.io/inject": "on" } } });
+    let label = json!({ "metadata": { "labels": { "team": "edge" } } });
+    let user = json!({ "securityContext": { "runAsUser": 7, "runAsNonRoot": false } });
+    let root = "/spec/securityContext/runAsNonRoot";
+    // What is written, where to look in the Pod, and what is there.
+    let table = [
+        (label.clone(), "/metadata/labels/team", json!("edge")),
+        (label, "/metadata/labels/app", json!("j")),
+        (annotations.clone(), "/metadata/annotations/a", json!("b")),
+        (annotations, "/metadata/annotations/linkerd.io~1inject", json!("disabled")),
+        (spec(json!({ "nodeSelector": { "a": "b" } })), "/spec/nodeSelector", json!({ "a": "b" })),
+        (
+            spec(json!({ "tolerations": [{ "operator": "Exists" }] })),
+            "/spec/tolerations",
+            json!([{ "operator": "Exists" }]),
+        ),
+        (spec(json!({ "affinity": affinity })), "/spec/affinity", affinity),
+        (
+            spec(json!({ "topologySpreadConstraints": spread })),
+            "/spec/topologySpreadConstraints",
+            spread,
+        ),
+        (spec(json!({ "priorityClassName": "p" })), "/spec/priorityClassName", json!("p")),
+        (
+            spec(json!({ "imagePullSecrets": [{ "name": "s" }] })),
+            "/spec/imagePullSecrets/0/name",
+            json!("s"),
+        ),
+        (spec(json!({ "runtimeClassName": "kata" })), "/spec/runtimeClassName", json!("kata")),
+        (
+            spec(json!({ "dnsConfig": { "nameservers": ["10.0.0.10"] } })),
+            "/spec/dnsConfig/nameservers/0",
+            json!("10.0.0.10"),
+        ),
+        (spec(user.clone()), "/spec/securityContext/runAsUser", json!(7)),
+        (spec(user.clone()), root, json!(false)),
+        (spec(user.clone()), "/spec/securityContext/seccompProfile/type", json!("RuntimeDefault")),
+        (flash(user.clone()), "/spec/containers/0/securityContext/runAsNonRoot", json!(false)),
+        (
+            flash(user.clone()),
+            "/spec/containers/0/securityContext/capabilities/drop/0",
+            json!("ALL"),
+        ),
+        (flash(user), root, json!(true)),
+        (spec(json!({ "volumes": volumes })), "/spec/volumes/0/name", json!("tls")),
+        (spec(json!({ "volumes": volumes })), "/spec/volumes/3", volumes[0].clone()),
+        (spec(json!({ "volumes": volumes })), "/spec/volumes/6", volumes[3].clone()),
+        (flash(json!({ "env": from })), "/spec/containers/0/env/13", from[0].clone()),
+        (flash(json!({ "env": from })), "/spec/containers/0/env/17", from[4].clone()),
+        (
+            flash(json!({ "envFrom": [{ "secretRef": { "name": "s" } }] })),
+            "/spec/containers/0/envFrom/0/configMapRef/name",
+            json!("flashjob-flasher"),
+        ),
+        (
+            flash(json!({ "envFrom": [{ "secretRef": { "name": "s" } }] })),
+            "/spec/containers/0/envFrom/1/secretRef/name",
+            json!("s"),
+        ),
+        (mounted_at("/tmp/big"), "/spec/containers/0/volumeMounts/3/mountPath", json!("/tmp/big")),
+        (mounted_at("/ota-more"), "/spec/containers/0/volumeMounts/2/mountPath", json!("/tmp")),
+        (
+            flash(json!({ "imagePullPolicy": "Always" })),
+            "/spec/containers/0/imagePullPolicy",
+            json!("Always"),
+        ),
+        // As people write it in YAML.
+        (
+            flash(json!({ "name": CONTAINER, "resources": { "limits": { "cpu": 2 } } })),
+            "/spec/containers/0/resources/limits/cpu",
+            json!("2"),
+        ),
+    ];
+    for (template, at, expected) in table {
+        let pod = with(&template, false);
+        assert_eq!(pod.pointer(at), Some(&expected), "{template}: {at}");
+        assert_eq!(pod["spec"]["containers"].as_array().unwrap().len(), 1);
+        assert_eq!(pod["spec"]["restartPolicy"], "Never");
+    }
+}
+
+#[test]
+fn nothing_adds_nothing() {
+    let nulls = json!({
+        "metadata": { "creationTimestamp": null, "labels": null },
+        "spec": { "hostPID": null, "restartPolicy": null, "tolerations": null, "containers": [null] },
+    });
+    for empty in [json!({}), nulls, json!({ "spec": null }), json!({ "metadata": {}, "spec": {} })]
+    {
+        assert_eq!(read(&empty, false), Ok(Template::default()));
+        assert_eq!(with(&empty, false), serde_json::to_value(our_pod()).unwrap());
+    }
+    assert_eq!(with(&flash(json!({})), false), serde_json::to_value(our_pod()).unwrap());
+}
+
+#[test]
+fn an_unsafe_template_may_do_what_a_pod_may() {
+    let pod = with(
+        &json!({ "spec": {
+            "hostNetwork": true,
+            "initContainers": [{ "name": "first", "image": "i", "restartPolicy": "Always" }],
+            "volumes": [{ "name": "dev", "hostPath": { "path": "/dev" } }],
+            "containers": [
+                { "name": "sidecar", "image": "s", "env": [{ "name": "VERSION", "value": "1" }] },
+                {
+                    "securityContext": { "privileged": true, "allowPrivilegeEscalation": true },
+                    "volumeMounts": [{ "name": "dev", "mountPath": "/ota/certs" }],
+                    "command": ["debug"],
+                },
+            ],
+        } }),
+        true,
+    );
+    let table = [
+        ("/spec/hostNetwork", json!(true)),
+        ("/spec/initContainers/0/restartPolicy", json!("Always")),
+        ("/spec/volumes/3/hostPath/path", json!("/dev")),
+        ("/spec/containers/0/name", json!(CONTAINER)),
+        ("/spec/containers/0/image", json!("i")),
+        ("/spec/containers/0/command/0", json!("debug")),
+        ("/spec/containers/0/securityContext/privileged", json!(true)),
+        ("/spec/containers/0/securityContext/allowPrivilegeEscalation", json!(true)),
+        ("/spec/containers/0/securityContext/capabilities/drop/0", json!("ALL")),
+        ("/spec/containers/0/volumeMounts/3/mountPath", json!("/ota/certs")),
+        ("/spec/containers/1/name", json!("sidecar")),
+    ];
+    for (at, expected) in table {
+        assert_eq!(pod.pointer(at), Some(&expected), "{at}");
+    }
+}
+
+/// The lists of what is ours are of the Pod that is really made.
+#[test]
+fn the_lists_are_those_of_the_pod() {
+    let pod = our_pod();
+    let spec = pod.spec.unwrap();
+    let container = &spec.containers[0];
+    let mut env: Vec<_> = container.env.iter().flatten().map(|EnvVar { name, .. }| name).collect();
+    let mut own_env = OWN_ENV.to_vec();
+    env.sort();
+    own_env.sort();
+    assert_eq!(env, own_env);
+    assert!(spec.volumes.iter().flatten().map(|v| &v.name).eq(OWN_VOLUMES));
+    assert!(container.volume_mounts.iter().flatten().map(|m| &m.mount_path).eq(OWN_MOUNTS));
+    for key in pod.metadata.labels.iter().flat_map(BTreeMap::keys) {
+        assert!(key.starts_with(GROUP) || OWN_LABELS.contains(&key.as_str()), "{key}");
+    }
+}

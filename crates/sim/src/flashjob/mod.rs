@@ -1,0 +1,24 @@
+//! What stands around FlashJob: Akri, boards and the service that vouches for them, a registry with firmware; and a whole
+//! site made of these.
+
+pub mod akri;
+pub mod args;
+pub mod attestation;
+pub mod board;
+pub mod boards;
+pub mod control;
+pub mod demo;
+pub mod esp_image;
+pub mod field;
+pub mod installed;
+pub mod registry;
+pub mod scale;
+pub mod server_cert;
+pub mod stage;
+
+pub use akri::{Agent, Akri};
+pub use attestation::Attestation;
+pub use board::{Board, BoardOptions, Fault, Times};
+pub use esp_image::Firmware;
+pub use registry::Registry;
+pub use server_cert::{KeyKind, ServerCert};

@@ -1,0 +1,9 @@
+//! A node and what is around it: a kubelet and a load balancer that are played, and a real node with real containers.
+
+pub mod forward;
+pub mod kubelet;
+pub mod load_balancer;
+pub mod real;
+
+pub use kubelet::{End, Farewell, Kubelet, Program, Script, Started};
+pub use load_balancer::{LoadBalancer, Pool};
