@@ -1,12 +1,13 @@
 //! `flashjob-operator`: parses, then runs.
 
 mod args;
+mod engine;
 mod flashjob;
 mod process;
 
 use std::process::ExitCode;
 
-use args::{Args, Command};
+use args::{Args, Command, Controller, Options};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -16,9 +17,18 @@ fn main() -> ExitCode {
         Some(Command::Version) => {
             print(&format!("flashjob-operator {}\n", env!("CARGO_PKG_VERSION")))
         }
-        Some(Command::Run(options)) => process::run(*options),
-        None => process::run(args.options),
+        Some(Command::Run(options)) => run(&options),
+        None => run(&args.options),
     }
+}
+
+fn run(options: &Options) -> ExitCode {
+    let mut controllers = options.controllers.clone();
+    controllers.dedup();
+    let systems = controllers.iter().map(|controller| match controller {
+        Controller::Flashjob => flashjob::system(&options.flashjob),
+    });
+    process::run(&options.process, systems.collect())
 }
 
 /// Data goes to standard output; a reader that has gone away is no error.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashjob_plan::flashjob::children::Owner;
+use flashjob_plan::flashjob::children::{self, Owner};
 use flashjob_plan::flashjob::ledger::Change;
 use flashjob_plan::flashjob::{
     AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner,
@@ -12,22 +12,27 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::engine::{Answer, Engine, Input};
+use super::controller::FlashJobController;
 use super::index::Doubt;
+use super::input::{Answer, Input};
 use super::ledger;
 use super::observe;
-use super::pool::Turn;
-use super::read;
 use super::slim;
-use super::status;
-use super::write;
+use crate::engine::Controller;
+use crate::engine::pool::Caller;
+use crate::engine::read;
+use crate::engine::status;
+use crate::engine::write;
 use crate::process::client::words;
 use crate::process::clock;
 
 /// A job that waits is looked at this often, however long it waits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
 
-impl Engine {
+/// The conditions whose change is an event.
+const TOLD: [&str; 4] = ["Complete", "Failed", "Progressing", "Suspended"];
+
+impl FlashJobController {
     /// Hands everything a plan asks for to the pool.
     pub(super) fn act(&mut self, uid: &str, plan: Plan) {
         // Named one by one, so that a new part of a plan cannot be forgotten here.
@@ -98,7 +103,7 @@ impl Engine {
             return;
         }
         // What was held back is looked at again when the pause is over, whatever else woke us meanwhile.
-        if let Some(until) = self.jobs.get(uid).and_then(|job| job.hold.until()) {
+        if let Some(until) = self.jobs.get(uid).and_then(|job| job.backoff.until()) {
             self.wake_at(uid, until);
         }
         if let Some(at) = next {
@@ -107,14 +112,14 @@ impl Engine {
     }
 
     /// Has `work` done beside everything else. Its calls go by the turn of the job; its answer is an input.
-    pub(super) fn enqueue<W>(&mut self, uid: &str, work: impl FnOnce(Turn) -> W)
+    pub(super) fn enqueue<W>(&mut self, uid: &str, work: impl FnOnce(Caller) -> W)
     where
         W: Future<Output = Answer> + Send + 'static,
     {
         let Some(whose) = self.whose(uid) else { return };
         let retry = self.jobs.get(uid).is_some_and(|job| job.trouble.is_some());
-        let (job, inputs) = (whose.job.clone(), self.inputs.clone());
-        let work = work(self.pool.turn(whose, retry));
+        let (job, inputs) = (whose.key.clone(), self.inputs.clone());
+        let work = work(self.pool.caller(whose, retry));
         tokio::spawn(async move {
             // A closed channel means that the process is stopping.
             let _ = inputs.send(Input::Answer(job, Box::new(work.await))).await;
@@ -125,16 +130,19 @@ impl Engine {
         match object {
             NewObject::Service { target, object } => {
                 self.index.set_busy(uid, &target, Kind::Service, true);
-                self.enqueue(uid, |turn| async move {
-                    let created = write::create(&turn, *object).await.map(observe::service);
+                self.enqueue(uid, |caller| async move {
+                    let created = write::create(&caller, *object, children::is_same)
+                        .await
+                        .map(observe::service);
                     Answer::ServiceCreated { target, created }
                 });
             }
             NewObject::Pod { target, attempt, board, object } => {
                 self.boards.start(uid, &board);
                 self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
-                self.enqueue(uid, |turn| async move {
-                    let created = write::create(&turn, *object).await.map(observe::pod);
+                self.enqueue(uid, |caller| async move {
+                    let created =
+                        write::create(&caller, *object, children::is_same).await.map(observe::pod);
                     Answer::PodCreated { target, attempt, created }
                 });
             }
@@ -146,12 +154,14 @@ impl Engine {
         let Deletion { target, kind, name, uid: object } = deletion;
         let namespace = job.seen.job.namespace.clone();
         self.index.deleting(uid, &target, kind, &object);
-        self.enqueue(uid, |turn| async move {
+        self.enqueue(uid, |caller| async move {
             let result = match kind {
                 Kind::Service => {
-                    write::delete::<slim::Service>(&turn, &namespace, &name, &object).await
+                    write::delete::<slim::Service>(&caller, &namespace, &name, &object).await
                 }
-                Kind::Pod(_) => write::delete::<slim::Pod>(&turn, &namespace, &name, &object).await,
+                Kind::Pod(_) => {
+                    write::delete::<slim::Pod>(&caller, &namespace, &name, &object).await
+                }
             };
             Answer::Deleted { target, kind, uid: object, result }
         });
@@ -170,18 +180,19 @@ impl Engine {
                 continue;
             };
             let namespace = job.seen.job.namespace.clone();
-            self.enqueue(&doubt.job.clone(), |turn| async move {
+            self.enqueue(&doubt.job.clone(), |caller| async move {
                 match doubt.kind {
                     Kind::Pod(attempt) => {
-                        let api: Api<slim::Pod> = Api::namespaced(turn.client.clone(), &namespace);
-                        let found = read::live(&turn, &api, &doubt.name).await;
+                        let api: Api<slim::Pod> =
+                            Api::namespaced(caller.client.clone(), &namespace);
+                        let found = read::live(&caller, &api, &doubt.name).await;
                         let found = found.as_ref().map(observe::pod_facts);
                         Answer::PodChecked { doubt, attempt, found }
                     }
                     Kind::Service => {
                         let api: Api<slim::Service> =
-                            Api::namespaced(turn.client.clone(), &namespace);
-                        let found = read::live(&turn, &api, &doubt.name).await;
+                            Api::namespaced(caller.client.clone(), &namespace);
+                        let found = read::live(&caller, &api, &doubt.name).await;
                         let found = found.as_ref().map(observe::service_facts);
                         Answer::ServiceChecked { doubt, found }
                     }
@@ -192,23 +203,23 @@ impl Engine {
 
     fn list_pods(&mut self, uid: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.listing_pods || job.hold.until().is_some() {
+        if job.listing_pods || job.backoff.until().is_some() {
             return;
         }
         job.listing_pods = true;
         let api: Api<slim::Pod> =
-            Api::namespaced(self.context.client.clone(), &job.seen.job.namespace);
+            Api::namespaced(self.context.process.client.clone(), &job.seen.job.namespace);
         let selector = format!("{}={uid}", names::JOB_UID);
-        self.enqueue(uid, |turn| async move {
+        self.enqueue(uid, |caller| async move {
             let ours = |pod| observe::pod(pod).ok();
-            Answer::PodsListed(read::list(&turn, &api, &selector, 500, ours).await)
+            Answer::PodsListed(read::list(&caller, &api, &selector, 500, ours).await)
         });
     }
 
     /// Puts our finalizer and the ledger's name on the job, or takes the finalizer off.
     fn mark(&mut self, uid: &str, ledger: Option<String>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.marking || job.hold.until().is_some() {
+        if job.marking || job.backoff.until().is_some() {
             return;
         }
         job.marking = true;
@@ -227,9 +238,9 @@ impl Engine {
         }
         let name = job.seen.job.name.clone();
         let (api, settings) = (self.job_api(uid), self.context.settings.clone());
-        self.enqueue(uid, |turn| async move {
+        self.enqueue(uid, |caller| async move {
             let patch = Patch::Merge(json!({ "metadata": metadata }));
-            let patched = turn.call(api.patch(&name, &PatchParams::default(), &patch)).await;
+            let patched = caller.call(api.patch(&name, &PatchParams::default(), &patch)).await;
             Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings, None))))
         });
     }
@@ -237,7 +248,7 @@ impl Engine {
     /// Deletes a job that was kept long enough, unless somebody has changed it meanwhile.
     fn expire(&mut self, uid: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.marking || job.hold.until().is_some() {
+        if job.marking || job.backoff.until().is_some() {
             return;
         }
         job.marking = true;
@@ -245,16 +256,16 @@ impl Engine {
         let version = Some(job.seen.version.clone());
         let as_seen = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
         let api = self.job_api(uid);
-        self.enqueue(uid, |turn| async move {
+        self.enqueue(uid, |caller| async move {
             let params = DeleteParams::background().preconditions(as_seen);
-            Answer::Expired(turn.call(api.delete(&name, &params)).await.map(|_| ()))
+            Answer::Expired(caller.call(api.delete(&name, &params)).await.map(|_| ()))
         });
     }
 
     fn job_api(&self, uid: &str) -> Api<slim::FlashJob> {
         let namespace =
             self.jobs.get(uid).map(|j| j.seen.job.namespace.as_str()).unwrap_or_default();
-        Api::namespaced(self.context.client.clone(), namespace)
+        Api::namespaced(self.context.process.client.clone(), namespace)
     }
 
     /// Writes the status when it may be. Says whether it is there already.
@@ -269,36 +280,38 @@ impl Engine {
         self.context.metrics.devices_moved(&job.counts, &counts);
         self.context.metrics.waiting(uid, Some(&status));
         job.counts = counts;
-        if job.pace.busy {
+        if job.throttle.busy {
             return false;
         }
         let now = Instant::now();
-        if !job.pace.due {
-            let at = job.pace.next(finished).unwrap_or(now);
+        if !job.throttle.due {
+            let at = job.throttle.next(finished).unwrap_or(now);
             self.wake_at(uid, at);
             return false;
         }
-        let status = job.pace.refusals.form(status, now);
-        let Some(status) = status::difference(&job.seen.status, status, clock::now()) else {
+        let status = job.refusals.form(status, now);
+        let Some(status) = status::difference(&job.seen.status, &status, clock::now()) else {
             // While the full one is still to be tried, the job stays.
-            let again = job.pace.refusals.taken();
+            let again = job.refusals.taken();
             if let Some(at) = again {
                 self.wake_at(uid, at);
             }
             return again.is_none();
         };
-        let events = status::events(&job.seen.status, &status);
+        let events = status::events(&job.seen.status, &status, &TOLD, "Flash");
         let patch = status::patch(&job.seen.version, &status);
-        job.pace.busy = true;
-        job.pace.last = Some((now, patch.to_string().len()));
+        job.throttle.busy = true;
+        job.throttle.last = Some((now, patch.to_string().len()));
         let (facts, finalizers) = (job.seen.job.clone(), job.seen.finalizers.clone());
         let api: Api<slim::WrittenFlashJob> =
-            Api::namespaced(self.context.client.clone(), &facts.namespace);
-        self.enqueue(uid, |turn| async move {
+            Api::namespaced(self.context.process.client.clone(), &facts.namespace);
+        self.enqueue(uid, |caller| async move {
             let result = match serde_json::from_value(patch) {
                 Ok(patch) => {
                     let patch = Patch::<()>::Json(patch);
-                    turn.call(api.patch_status(&facts.name, &PatchParams::default(), &patch)).await
+                    caller
+                        .call(api.patch_status(&facts.name, &PatchParams::default(), &patch))
+                        .await
                 }
                 Err(error) => Err(kube::Error::SerdeError(error)),
             };
@@ -312,7 +325,7 @@ impl Engine {
 
     fn write_ledger(&mut self, uid: &str, plan: LedgerPlan, ended: &[AttemptEnd]) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.ledger.reading || job.hold.until().is_some() {
+        if job.ledger.reading || job.backoff.until().is_some() {
             return;
         }
         let facts = job.seen.job.clone();
@@ -320,8 +333,8 @@ impl Engine {
             LedgerPlan::Keep => {}
             LedgerPlan::Create(ledger) => {
                 job.ledger.reading = true;
-                self.enqueue(uid, |turn| async move {
-                    let created = ledger::create(&turn, &facts, &owner(&facts), &ledger).await;
+                self.enqueue(uid, |caller| async move {
+                    let created = ledger::create(&caller, &facts, &owner(&facts), &ledger).await;
                     let filled = created.map(|mut shards| {
                         for (index, shard) in shards.iter_mut().enumerate() {
                             shard.data = ledger.shard_data(index);
@@ -333,10 +346,10 @@ impl Engine {
             }
             LedgerPlan::Clear(remains) => {
                 job.ledger.reading = true;
-                self.enqueue(uid, |turn| async move {
+                self.enqueue(uid, |caller| async move {
                     for (name, object) in remains {
                         let gone = write::delete::<slim::ConfigMap>(
-                            &turn,
+                            &caller,
                             &facts.namespace,
                             &name,
                             &object,
@@ -374,15 +387,15 @@ impl Engine {
             let of_this_shard =
                 |end: &&AttemptEnd| flashjob_plan::flashjob::ledger::shard_of(end.index) == shard;
             let ended: Vec<AttemptEnd> = ended.iter().filter(of_this_shard).cloned().collect();
-            self.enqueue(uid, |turn| async move {
+            self.enqueue(uid, |caller| async move {
                 let began = Instant::now();
                 let result = match before {
-                    Some(before) => ledger::patch(&turn, &facts.namespace, &before, &keys)
+                    Some(before) => ledger::patch(&caller, &facts.namespace, &before, &keys)
                         .await
                         .map_err(|error| words(&error)),
                     None => {
                         let data = keys.into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
-                        ledger::add(&turn, &facts, &owner(&facts), shard, data).await
+                        ledger::add(&caller, &facts, &owner(&facts), shard, data).await
                     }
                 };
                 Answer::LedgerFlushed { shard, took: began.elapsed(), result, ended }
@@ -399,12 +412,12 @@ impl Engine {
         job.ledger.reading = true;
         let until = job.write_failed(why);
         let (owner, large) = (Owner::of(&job.seen.job), self.parking.large());
-        self.enqueue(uid, |turn| async move {
+        self.enqueue(uid, |caller| async move {
             // No retry without back-off, and no slot for it.
             tokio::time::sleep_until(until).await;
             let read = match anything {
-                true => ledger::list(&turn, &owner).await,
-                false => ledger::read(&turn, &owner, large).await.map(|(ledger, _)| ledger),
+                true => ledger::list(&caller, &owner).await,
+                false => ledger::read(&caller, &owner, large).await.map(|(ledger, _)| ledger),
             };
             Answer::LedgerRead { result: read.map(Box::new), anything }
         });

@@ -9,19 +9,20 @@ use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
 use tokio::time::Instant;
 
-use super::engine::{Answer, Engine, Input};
+use super::controller::FlashJobController;
 use super::index::Doubt;
+use super::input::{Answer, Input};
 use super::ledger::Memory;
 use super::observe::{Child, SeenJob};
 use super::refusal;
-use super::write::Created;
+use crate::engine::write::Created;
 use crate::process::client::words;
 use crate::process::clock;
 
 /// An object that is there although no watch shows it is read again after this.
 const RECHECK: Duration = Duration::from_secs(5);
 
-impl Engine {
+impl FlashJobController {
     /// Takes in what a write or a read came to.
     pub(super) fn answered(&mut self, uid: &str, answer: Answer) {
         if !self.jobs.contains_key(uid) {
@@ -68,7 +69,7 @@ impl Engine {
             }
             Answer::StatusWritten { result, events } => {
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    job.pace.answered(Instant::now());
+                    job.throttle.answered(Instant::now());
                     // Whatever came of it: the next large ledger may be read.
                     job.room = None;
                 }
@@ -79,7 +80,7 @@ impl Engine {
                 job.marking = false;
                 // Changed meanwhile, or gone already: the watch will show it.
                 if let Err(error) = result {
-                    let at = job.hold.failed();
+                    let at = job.backoff.failed();
                     tracing::info!(
                         error = words(&error),
                         "a job whose time is over was not deleted"
@@ -201,7 +202,7 @@ impl Engine {
             }
             Err(error) => {
                 tracing::warn!(error = words(&error), "the Pods of a job could not be listed");
-                let at = job.hold.failed();
+                let at = job.backoff.failed();
                 self.wake_at(uid, at);
             }
         }
@@ -247,19 +248,15 @@ impl Engine {
                     "a status could not be written and is tried again"
                 );
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    let pause = Duration::from_millis(100 << job.pace.failures.min(8));
-                    let at = Instant::now() + pause;
-                    job.pace.failures += 1;
-                    job.pace.not_before = Some(at);
+                    let at = job.throttle.failed(Instant::now());
                     self.wake_at(uid, at);
                 }
                 return;
             }
         };
         if let Some(job) = self.jobs.get_mut(uid) {
-            job.pace.failures = 0;
-            job.pace.not_before = None;
-            job.pace.refusals.taken();
+            job.throttle.succeeded();
+            job.refusals.taken();
         }
         self.update_job(*seen);
         self.publish(uid, events);
@@ -276,10 +273,10 @@ impl Engine {
             uid: Some(uid.to_owned()),
             ..core::ObjectReference::default()
         };
-        let recorder = self.context.recorder.clone();
-        self.enqueue(uid, |turn| async move {
+        let recorder = self.context.process.recorder.clone();
+        self.enqueue(uid, |caller| async move {
             for event in events {
-                if let Err(error) = turn.call(recorder.publish(&event, &reference)).await {
+                if let Err(error) = caller.call(recorder.publish(&event, &reference)).await {
                     tracing::warn!(
                         error = words(&error),
                         reason = event.reason,

@@ -4,7 +4,7 @@
 use flashjob_plan::flashjob::children::{Foreign, Owner};
 use kube::runtime::events::{Event, EventType};
 
-use super::engine::Engine;
+use super::controller::FlashJobController;
 
 /// What an object is to the jobs that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Kinship {
     None,
 }
 
-impl Engine {
+impl FlashJobController {
     /// What an object is that says it belongs to this job.
     pub(super) fn kinship(&self, owner: &Owner) -> Kinship {
         match self.owner(&owner.uid) {

@@ -22,10 +22,10 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::pool::Turn;
-use super::read;
 use super::slim;
-use super::write::{self, Created};
+use crate::engine::pool::Caller;
+use crate::engine::read;
+use crate::engine::write::{self, Created};
 
 /// How long a ConfigMap is left alone after a write.
 pub const GROUP: Duration = Duration::from_millis(250);
@@ -157,14 +157,14 @@ impl Memory {
 /// Reads a job's ledger by the names of its ConfigMaps, so that it makes no difference what else has our labels. What a
 /// creation that was cut short has left is not found this way, but [`list`] finds it.
 pub async fn read(
-    turn: &Turn,
+    caller: &Caller,
     job: &Owner,
     large: Arc<Semaphore>,
 ) -> kube::Result<(Memory, Option<Room>)> {
-    let api: Api<slim::ConfigMap> = Api::namespaced(turn.client.clone(), &job.namespace);
+    let api: Api<slim::ConfigMap> = Api::namespaced(caller.client.clone(), &job.namespace);
     let get = async |index: usize| {
         let name = names::ledger(&job.name, &job.uid, index);
-        let found = turn.call(api.get_opt(&name)).await?;
+        let found = caller.call(api.get_opt(&name)).await?;
         Ok::<_, kube::Error>(found.filter(|object| proven(object, job, index)))
     };
     let Some(first) = get(0).await? else { return Ok((Memory::absent(), None)) };
@@ -215,8 +215,8 @@ fn proven(object: &slim::ConfigMap, job: &Owner, index: usize) -> bool {
 }
 
 /// Lists whatever there is of a job's ledger: a creation of it met something.
-pub async fn list(turn: &Turn, job: &Owner) -> kube::Result<Memory> {
-    let api: Api<slim::ConfigMap> = Api::namespaced(turn.client.clone(), &job.namespace);
+pub async fn list(caller: &Caller, job: &Owner) -> kube::Result<Memory> {
+    let api: Api<slim::ConfigMap> = Api::namespaced(caller.client.clone(), &job.namespace);
     let selector = format!("{},{}={}", names::SHARD, names::JOB_UID, job.uid);
     let ours = |object: slim::ConfigMap| match children::claim(&object.metadata).ok()? {
         (owner, Place::Shard(index)) if owner == *job && proven(&object, job, index) => {
@@ -225,19 +225,19 @@ pub async fn list(turn: &Turn, job: &Owner) -> kube::Result<Memory> {
         _ => None,
     };
     // A shard may be 200 KB: small pages keep the memory flat.
-    Ok(Memory::read(&job.uid, read::list(turn, &api, &selector, 50, ours).await?))
+    Ok(Memory::read(&job.uid, read::list(caller, &api, &selector, 50, ours).await?))
 }
 
 /// Makes the ConfigMaps of a new ledger, the one with the header last: it is sealed when that one is there.
 pub async fn create(
-    turn: &Turn,
+    caller: &Caller,
     job: &Job,
     owner: &OwnerReference,
     ledger: &Ledger,
 ) -> Result<Vec<Shard>, String> {
     let mut shards = Vec::new();
     for index in (0..ledger.shards()).rev() {
-        shards.push(add(turn, job, owner, index, ledger.shard_data(index)).await?);
+        shards.push(add(caller, job, owner, index, ledger.shard_data(index)).await?);
     }
     shards.reverse();
     Ok(shards)
@@ -245,7 +245,7 @@ pub async fn create(
 
 /// Makes one more ConfigMap.
 pub async fn add(
-    turn: &Turn,
+    caller: &Caller,
     job: &Job,
     owner: &OwnerReference,
     index: usize,
@@ -265,7 +265,7 @@ pub async fn add(
         data: Some(data.clone()),
         ..ConfigMap::default()
     };
-    match write::create(turn, object).await {
+    match write::create(caller, object, children::is_same).await {
         Created::There(slim::ConfigMap { metadata, data: Some(found) }) if found == data => {
             Ok(shard(&metadata, None))
         }
@@ -276,18 +276,18 @@ pub async fn add(
 
 /// Changes one ConfigMap, if nobody else has.
 pub async fn patch(
-    turn: &Turn,
+    caller: &Caller,
     namespace: &str,
     shard_before: &Shard,
     keys: &BTreeMap<String, Option<String>>,
 ) -> kube::Result<Shard> {
-    let api: Api<slim::WrittenConfigMap> = Api::namespaced(turn.client.clone(), namespace);
+    let api: Api<slim::WrittenConfigMap> = Api::namespaced(caller.client.clone(), namespace);
     let patch = json!({
         "metadata": { "resourceVersion": shard_before.version, "uid": shard_before.uid },
         "data": keys,
     });
     let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-    let patched = turn.call(api.patch(&shard_before.name, &params, &patch)).await?;
+    let patched = caller.call(api.patch(&shard_before.name, &params, &patch)).await?;
     Ok(shard(&patched.metadata, None))
 }
 

@@ -1,35 +1,79 @@
-//! The FlashJob controller: the shell around `flashjob_plan::flashjob::decide`.
+//! FlashJob: the shell around `flashjob_plan::flashjob::decide`.
 //!
 //! ```text
-//!   watch ──▶ observe ──▶ engine: index + ledgers ──▶ plan::decide ──▶ act ──▶ pool ──▶ write
-//!     ▲                      ▲                                                            │
-//!     └── API server ◀───────┼────────────────────────────────────────────────────────────┘
-//!                            └── every answer comes back as an input
+//!   watches ──▶ observe ──▶ controller: index + ledgers ──▶ plan::decide ──▶ act
+//!                              ▲                                              │
+//!                              └── answer ◀── engine: pool, read, write ◀─────┘
 //! ```
-//!
-//! One task, the engine, owns all state and never waits for the API server: it takes inputs (what a watch saw, what a
-//! write came to), looks again at the jobs they touch, and hands writes to a bounded pool,
-//! where namespaces take turns.
 
 mod act;
 mod answer;
-mod engine;
-mod fault;
+pub mod args;
+mod controller;
+mod crds;
 mod foreign;
 mod index;
+mod input;
 mod job;
 mod ledger;
+mod metrics;
 mod observe;
 mod orphans;
 mod parking;
-mod pool;
-mod read;
 mod refusal;
 mod sights;
 mod slim;
-mod status;
-mod turns;
-mod watch;
-mod write;
+mod watches;
 
-pub use engine::{Context, run};
+use flashjob_plan::flashjob::Settings;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use tokio::sync::watch::Receiver;
+
+use crate::process::crds::Needed;
+use crate::process::metrics::Part;
+use crate::process::{self, System};
+use args::Options;
+use controller::Context;
+use metrics::Metrics;
+
+/// FlashJob as the process runs it.
+pub fn system(options: &Options) -> Box<dyn System> {
+    #[cfg(feature = "crash")]
+    if let Some(version) = options.panic_at_version.clone() {
+        let _ = controller::PANIC_AT_VERSION.set(version);
+    }
+    Box::new(FlashJobs { settings: options.settings(), metrics: Metrics::default() })
+}
+
+struct FlashJobs {
+    settings: Settings,
+    metrics: Metrics,
+}
+
+impl System for FlashJobs {
+    fn name(&self) -> &'static str {
+        "flashjob"
+    }
+
+    fn lease(&self) -> &'static str {
+        "338c7440.flashjob.nbfc.io"
+    }
+
+    fn needs(&self) -> &'static [Needed] {
+        &[crds::FLASHJOBS, crds::INSTANCES]
+    }
+
+    fn register(&self, part: &mut Part<'_>) {
+        self.metrics.register(part);
+    }
+
+    fn run(
+        self: Box<Self>,
+        process: process::Context,
+        stop: Receiver<bool>,
+    ) -> LocalBoxFuture<'static, anyhow::Result<()>> {
+        let FlashJobs { settings, metrics } = *self;
+        controller::run(Context { process, settings, metrics }, stop).boxed_local()
+    }
+}

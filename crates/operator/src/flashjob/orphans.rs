@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
 
-use super::engine::{Engine, Input};
+use super::controller::FlashJobController;
 use super::index::Doubt;
+use super::input::Input;
 use super::observe::Child;
 use crate::process::clock;
 
 /// The strays of one namespace that are followed.
 const MOST_STRAYS: usize = 100;
 
-impl Engine {
+impl FlashJobController {
     /// Under which key a Pod is filed whose job is not there: the job's uid if this process has seen the job, else one of
     /// its own. `None`: the job was another.
     pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<String> {

@@ -22,13 +22,14 @@ use kube::Api;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::engine::{Engine, Input};
+use super::controller::FlashJobController;
+use super::input::Input;
 use super::job::JobState;
 use super::ledger::{self, Memory, Room};
 use super::observe::{self, SeenJob};
-use super::pool::Turn;
 use super::slim;
-use super::turns::{Turns, Whose};
+use crate::engine::pool::Caller;
+use crate::engine::turns::{Turns, Whose};
 use crate::process::client::words;
 
 /// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`Room`].)
@@ -70,7 +71,6 @@ struct Parked {
     version: u64,
     /// What it looked like then; `None` if it was not looked at yet.
     looks: Option<u64>,
-    wake: Option<Instant>,
     /// It is being loaded, or will be.
     queued: bool,
     failures: u32,
@@ -110,13 +110,12 @@ impl Parking {
         parked.map(|parked| parked.foreign_told = true).is_some()
     }
 
-    /// Whether a parked job's next look is due.
-    pub fn is_due(&self, uid: &str, now: Instant) -> bool {
-        self.jobs.get(uid).and_then(|parked| parked.wake).is_some_and(|wake| wake <= now)
+    pub fn is_parked(&self, uid: &str) -> bool {
+        self.jobs.contains_key(uid)
     }
 }
 
-impl Engine {
+impl FlashJobController {
     /// A job is seen for the first time. One that appears after the first list and has no annotation was not begun: its
     /// ledger, should somebody have put one there, is met when it is made.
     pub(super) fn meet_job(&mut self, seen: SeenJob) {
@@ -137,7 +136,6 @@ impl Engine {
             foreign_told: false,
             version: seen.version_number,
             looks: None,
-            wake: None,
             queued: false,
             failures: 0,
         };
@@ -172,12 +170,13 @@ impl Engine {
             foreign_told: job.foreign_told,
             version: job.seen.version_number,
             looks: Some(job.seen.looks(&self.parking.key)),
-            wake,
             queued: false,
             failures: 0,
         };
         self.park_as(uid, parked);
-        self.due.extend(wake.map(|at| (at, uid.to_owned())));
+        if let Some(at) = wake {
+            self.queue.wake_at(uid, at);
+        }
         true
     }
 
@@ -190,9 +189,7 @@ impl Engine {
     pub(super) fn unpark(&mut self, uid: &str) -> Option<Counts> {
         let parked = self.parking.jobs.remove(uid)?;
         self.parking.first.remove(uid);
-        if let Some(at) = parked.wake {
-            self.due.remove(&(at, uid.to_owned()));
-        }
+        self.queue.remove(uid);
         self.context.metrics.parked(self.parking.jobs.len());
         Some(parked.counts)
     }
@@ -203,10 +200,8 @@ impl Engine {
             return;
         };
         parked.queued = true;
-        if let Some(at) = parked.wake.take() {
-            self.due.remove(&(at, uid.to_owned()));
-        }
-        let whose = Whose { namespace: parked.owner.namespace.clone(), job: uid.to_owned() };
+        self.queue.sleep(uid);
+        let whose = Whose { namespace: parked.owner.namespace.clone(), key: uid.to_owned() };
         self.parking.queue.add(&whose, uid.to_owned());
         self.start_loads();
     }
@@ -219,13 +214,13 @@ impl Engine {
         while self.parking.loading < MOST_LOADING {
             let Some(uid) = self.parking.queue.next() else { return };
             let Some(owner) = self.parking.owner(&uid).cloned() else { continue };
-            let whose = Whose { namespace: owner.namespace.clone(), job: uid.clone() };
-            let turn = self.pool.turn(whose, false);
+            let whose = Whose { namespace: owner.namespace.clone(), key: uid.clone() };
+            let caller = self.pool.caller(whose, false);
             let (inputs, settings) = (self.inputs.clone(), self.context.settings.clone());
             let large = self.parking.large();
             self.parking.loading += 1;
             tokio::spawn(async move {
-                let loaded = load(&turn, &owner, &settings, large).await.map(Box::new);
+                let loaded = load(&caller, &owner, &settings, large).await.map(Box::new);
                 // A closed channel means that the process is stopping.
                 let _ = inputs.send(Input::Loaded(uid, loaded)).await;
             });
@@ -294,15 +289,15 @@ impl Engine {
 
 /// Reads a job and its ledger; `None` if there is no such job any more.
 async fn load(
-    turn: &Turn,
+    caller: &Caller,
     owner: &Owner,
     settings: &Settings,
     large: Arc<Semaphore>,
 ) -> kube::Result<Option<Loaded>> {
     // The ledger first: whoever waits for room does not have a large job in memory meanwhile.
-    let (ledger, room) = ledger::read(turn, owner, large).await?;
-    let jobs: Api<slim::FlashJob> = Api::namespaced(turn.client.clone(), &owner.namespace);
-    let Some(object) = turn.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
+    let (ledger, room) = ledger::read(caller, owner, large).await?;
+    let jobs: Api<slim::FlashJob> = Api::namespaced(caller.client.clone(), &owner.namespace);
+    let Some(object) = caller.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
     let seen = observe::job(object, settings, None);
     Ok(owner.is(&seen.job).then_some(Loaded { seen, ledger, room }))
 }

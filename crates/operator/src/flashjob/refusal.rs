@@ -16,7 +16,7 @@ use kube::core::Status;
 use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;
 
-use super::engine::Engine;
+use super::controller::FlashJobController;
 
 /// The pause after a refusal; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -130,12 +130,12 @@ impl Refusal {
     }
 }
 
-impl Engine {
+impl FlashJobController {
     /// The server will not take the status that was sent: counted each time, told once.
     pub(super) fn status_refused(&mut self, uid: &str, words: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        let (form, new, wait) = job.pace.refusals.refused(words, Instant::now());
-        job.pace.not_before = wait.or(job.pace.not_before);
+        let (form, new, wait) = job.refusals.refused(words, Instant::now());
+        job.throttle.not_before = wait.or(job.throttle.not_before);
         let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         let (label, action, what) = match form {
             Form::Full(_) => (

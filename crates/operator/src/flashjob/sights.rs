@@ -6,22 +6,23 @@ use flashjob_plan::flashjob::concerns::{Concerns, Marks};
 use flashjob_plan::flashjob::facts::Service;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 
-use super::engine::Engine;
+use super::controller::FlashJobController;
 use super::foreign::Kinship;
 use super::job::JobState;
 use super::observe::{self, Child, SeenJob};
 use super::slim;
-use super::watch::{Seen, Sight};
+use super::watches::{self, Watched};
+use crate::engine::watch::WatchEvent;
 use crate::process::clock;
 
-impl Engine {
+impl FlashJobController {
     /// A watch has said something.
-    pub(super) fn see(&mut self, sight: Sight) {
-        match sight {
-            Sight::Job(seen) => self.see_job(seen),
-            Sight::Instance(seen) => self.see_instance(seen),
-            Sight::Pod(Seen::Listing) => self.index.listing("pods"),
-            Sight::Pod(Seen::There(Ok(child))) => match self.kinship(&child.owner) {
+    pub(super) fn see(&mut self, event: Watched) {
+        match event {
+            Watched::Job(seen) => self.see_job(seen),
+            Watched::Instance(seen) => self.see_instance(seen),
+            Watched::Pod(WatchEvent::Listing) => self.index.listing("pods"),
+            Watched::Pod(WatchEvent::There(Ok(child))) => match self.kinship(&child.owner) {
                 Kinship::Child => {
                     self.wake(&child.owner.uid);
                     self.index.see_pod(*child, clock::now());
@@ -33,7 +34,7 @@ impl Engine {
                 }
                 Kinship::None => self.refute("Pod", &child.owner, &child.facts.name),
             },
-            Sight::Pod(Seen::Left(Ok(mut child))) => match self.kinship(&child.owner) {
+            Watched::Pod(WatchEvent::Left(Ok(mut child))) => match self.kinship(&child.owner) {
                 Kinship::Child => {
                     self.wake(&child.owner.uid);
                     let doubt = self.index.pod_left(&child, clock::now());
@@ -49,13 +50,13 @@ impl Engine {
                 }
                 Kinship::None => {}
             },
-            Sight::Pod(Seen::Synced) => {
+            Watched::Pod(WatchEvent::Synced) => {
                 let doubts = self.index.pods_listed();
                 self.check(doubts);
                 self.synced("pods");
             }
-            Sight::Service(Seen::Listing) => self.index.listing("services"),
-            Sight::Service(Seen::There(Ok(child))) => match self.kinship(&child.owner) {
+            Watched::Service(WatchEvent::Listing) => self.index.listing("services"),
+            Watched::Service(WatchEvent::There(Ok(child))) => match self.kinship(&child.owner) {
                 Kinship::Child => {
                     self.wake(&child.owner.uid);
                     self.see_service(*child);
@@ -64,7 +65,7 @@ impl Engine {
                 Kinship::Orphan => {}
                 Kinship::None => self.refute("Service", &child.owner, &child.facts.name),
             },
-            Sight::Service(Seen::Left(Ok(child))) => {
+            Watched::Service(WatchEvent::Left(Ok(child))) => {
                 if self.kinship(&child.owner) == Kinship::Child {
                     self.wake(&child.owner.uid);
                     if child.facts.address.is_some() {
@@ -75,14 +76,15 @@ impl Engine {
                     self.check(doubt);
                 }
             }
-            Sight::Service(Seen::Synced) => {
+            Watched::Service(WatchEvent::Synced) => {
                 let doubts = self.index.services_listed();
                 self.check(doubts);
                 self.synced("services");
             }
-            Sight::Pod(Seen::There(Err(foreign))) => self.foreign("Pod", &foreign),
-            Sight::Service(Seen::There(Err(foreign))) => self.foreign("Service", &foreign),
-            Sight::Pod(Seen::Left(Err(_))) | Sight::Service(Seen::Left(Err(_))) => {}
+            Watched::Pod(WatchEvent::There(Err(foreign))) => self.foreign("Pod", &foreign),
+            Watched::Service(WatchEvent::There(Err(foreign))) => self.foreign("Service", &foreign),
+            Watched::Pod(WatchEvent::Left(Err(_))) | Watched::Service(WatchEvent::Left(Err(_))) => {
+            }
         }
     }
 
@@ -95,10 +97,10 @@ impl Engine {
         }
     }
 
-    fn see_job(&mut self, seen: Seen<Box<slim::FlashJob>>) {
+    fn see_job(&mut self, seen: WatchEvent<Box<slim::FlashJob>>) {
         match seen {
-            Seen::Listing => self.listed_jobs = Some(HashSet::new()),
-            Seen::There(object) => {
+            WatchEvent::Listing => self.listed_jobs = Some(HashSet::new()),
+            WatchEvent::There(object) => {
                 let known = object.metadata.uid.as_ref().and_then(|uid| self.jobs.get(uid));
                 let known = known.map(|job| &job.seen.job);
                 let seen = observe::job(*object, &self.context.settings, known);
@@ -107,8 +109,8 @@ impl Engine {
                 }
                 self.update_job(seen);
             }
-            Seen::Left(object) => self.forget_job(&object.metadata.uid.unwrap_or_default()),
-            Seen::Synced => {
+            WatchEvent::Left(object) => self.forget_job(&object.metadata.uid.unwrap_or_default()),
+            WatchEvent::Synced => {
                 let listed = self.listed_jobs.take().unwrap_or_default();
                 let known = self.jobs.keys().chain(self.parking.uids());
                 let gone: Vec<String> =
@@ -166,16 +168,16 @@ impl Engine {
         self.context.metrics.waiting(uid, None);
     }
 
-    fn see_instance(&mut self, seen: Seen<Box<Instance>>) {
+    fn see_instance(&mut self, seen: WatchEvent<Box<Instance>>) {
         match seen {
-            Seen::Listing => {
+            WatchEvent::Listing => {
                 if !self.synced.contains("instances") {
                     // A first list that broke off says nothing of what is there now.
                     self.instances = Instances::being_listed();
                 }
                 self.listed_instances = Some(HashSet::new());
             }
-            Seen::There(instance) => {
+            WatchEvent::There(instance) => {
                 if let Some(listed) = &mut self.listed_instances {
                     listed.insert((instance.namespace.clone(), instance.name.clone()));
                 }
@@ -188,8 +190,8 @@ impl Engine {
                 }
                 self.instances.insert(*instance);
             }
-            Seen::Left(instance) => self.lose(&instance.namespace, &instance.name),
-            Seen::Synced => {
+            WatchEvent::Left(instance) => self.lose(&instance.namespace, &instance.name),
+            WatchEvent::Synced => {
                 let listed = self.listed_instances.take().unwrap_or_default();
                 let known: Vec<(String, String)> =
                     self.instances.iter().map(|i| (i.namespace.clone(), i.name.clone())).collect();
@@ -230,7 +232,7 @@ impl Engine {
         if self.synced.insert(kind) {
             tracing::info!(kind, "the first list is complete");
             if kind == "flashjobs" {
-                self.watches.start_children();
+                watches::start_children(&self.watches);
             }
             self.start_loads();
         }

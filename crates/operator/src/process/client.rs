@@ -19,7 +19,7 @@ use kube::{Client, Config};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::process::clock;
-use crate::process::metrics::Metrics;
+use crate::process::metrics::SystemMetrics;
 
 /// Nothing is written when less than this is left of the lease, and no write may last longer.
 pub const MARGIN: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ pub fn plain(mut config: Config) -> kube::Result<Client> {
 pub fn guarded(
     config: &Config,
     window: &WriteWindow,
-    metrics: &Metrics,
+    metrics: &SystemMetrics,
     #[cfg(feature = "crash")] crash: Option<crate::process::crash::CrashPoint>,
 ) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
@@ -121,7 +121,7 @@ pub fn is_mutating(request: &Request<Body>) -> bool {
 
 struct GuardLayer {
     window: WriteWindow,
-    metrics: Metrics,
+    metrics: SystemMetrics,
 }
 
 impl<S> Layer<S> for GuardLayer {
@@ -136,7 +136,7 @@ impl<S> Layer<S> for GuardLayer {
 struct Guard<S> {
     inner: S,
     window: WriteWindow,
-    metrics: Metrics,
+    metrics: SystemMetrics,
 }
 
 impl<S, B> Service<Request<Body>> for Guard<S>

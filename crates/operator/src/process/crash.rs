@@ -1,15 +1,13 @@
 //! Dies at a chosen write: what `make chaos` does to the operator at each of them.
 //!
 //! It is in builds with the feature `crash` only, never in a shipped one. Right above the wire it counts the mutating
-//! calls and aborts the process at one of them, before it is sent or after the server has answered it. And it can make the
-//! look at a job of a chosen version panic.
+//! calls and aborts the process at one of them, before it is sent or after the server has answered it.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use flashjob_plan::flashjob::Job;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -38,15 +36,6 @@ impl FromStr for CrashPoint {
         };
         Ok(CrashPoint { call: call.parse().map_err(|_| wanted())?, before })
     }
-}
-
-/// The look at a job of this version panics.
-pub static PANIC_AT_VERSION: OnceLock<String> = OnceLock::new();
-
-/// Panics, if this is such a job.
-pub fn panic_at(job: &Job) {
-    let version = job.spec.as_ref().ok().map(|spec| &spec.version);
-    assert!(version.is_none() || version != PANIC_AT_VERSION.get(), "told to panic");
 }
 
 #[derive(Clone)]

@@ -23,22 +23,6 @@ pub struct Needed {
     pub comes_from: &'static str,
 }
 
-/// Our own CRD.
-pub const FLASHJOBS: Needed = Needed {
-    group_version: "application.flashjob.nbfc.io/v1alpha1",
-    resource: "flashjobs",
-    crd: "flashjobs.application.flashjob.nbfc.io",
-    comes_from: "apply dist/install.yaml or run `make install`",
-};
-
-/// Akri's CRD.
-pub const INSTANCES: Needed = Needed {
-    group_version: "akri.sh/v0",
-    resource: "instances",
-    crd: "instances.akri.sh",
-    comes_from: "install Akri",
-};
-
 /// The CRDs that have not been seen yet.
 #[derive(Clone)]
 pub struct Missing(watch::Sender<Look>);
@@ -135,14 +119,17 @@ mod tests {
     use super::*;
     use crate::process::client::tests::{Silent, config};
 
+    const NEEDED: Needed =
+        Needed { group_version: "a/v1", resource: "b", crd: "b.a", comes_from: "install it" };
+
     #[tokio::test]
     async fn an_api_server_that_says_nothing_is_not_waited_for() {
         let silent = Silent::accepting().await;
         let client = crate::process::client::plain(config(&silent)).unwrap();
-        let missing = Missing::new(&[FLASHJOBS]);
+        let missing = Missing::new(&[NEEDED]);
         let looking = tokio::spawn(missing.clone().look_for_all(client));
         let known = tokio::time::timeout(4 * CALL_TIMEOUT, missing.known()).await;
         looking.abort();
-        assert!(known.is_ok() && missing.lacks(FLASHJOBS));
+        assert!(known.is_ok() && missing.lacks(NEEDED));
     }
 }

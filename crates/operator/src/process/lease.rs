@@ -15,9 +15,6 @@ use kube::{Api, Client};
 use crate::process::client::{MARGIN, WriteWindow, in_time, words};
 use crate::process::clock;
 
-/// The name the original uses: while its last process still holds it, we wait.
-pub const NAME: &str = "338c7440.flashjob.nbfc.io";
-
 const DURATION: Duration = Duration::from_secs(15);
 const RENEW_BY: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);

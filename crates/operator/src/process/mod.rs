@@ -1,5 +1,6 @@
 //! The process around the systems that it runs: their leases, what they write with, and what is asked of it over HTTP.
 
+pub mod args;
 pub mod client;
 pub mod clock;
 #[cfg(feature = "crash")]
@@ -9,5 +10,7 @@ mod lease;
 pub mod metrics;
 mod run;
 mod server;
+mod system;
 
 pub use run::run;
+pub use system::{Context, System};

@@ -1,27 +1,29 @@
-//! The life of the process: servers, lease, controllers, and an end within five seconds.
+//! The life of the process: servers, then a thread for each system, and an end within five seconds.
+//!
+//! Each system has a thread with a runtime, a client and a lease of its own, so that thousands of requests of one do not stand
+//! behind a long decision of another. The end of one of them, be it that it lost its lease, is the end of the process.
 
 use std::io::IsTerminal;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use http::StatusCode;
 use kube::Config;
-use kube::runtime::events::{Recorder, Reporter};
-use tokio::sync::watch;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Controller, LogFormat, Options};
-use crate::flashjob;
-use crate::process::client::{self, WriteWindow};
-use crate::process::crds::{FLASHJOBS, INSTANCES, Missing};
-use crate::process::metrics::{self, Metrics};
-use crate::process::{clock, lease, server};
+use super::args::{LogFormat, Options};
+use super::crds::Missing;
+use super::metrics::{self, Metrics, SystemMetrics};
+use super::system::{self, System};
+use super::{client, clock, server};
 
-/// Runs the operator until it is told to stop or loses the lease.
-pub fn run(options: Options) -> ExitCode {
+/// Runs these systems until the process is told to stop or one of them loses its lease.
+pub fn run(options: &Options, systems: Vec<Box<dyn System>>) -> ExitCode {
     let filter = match EnvFilter::try_new(&options.log) {
         Ok(filter) => filter,
         Err(error) => {
@@ -36,17 +38,12 @@ pub fn run(options: Options) -> ExitCode {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
-    // One thread: it waits for the API server nearly all of the time, and a second would mostly be woken in vain.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => {
-            let result = runtime.block_on(live(options));
-            // Watches and abandoned reads end with the process.
-            runtime.shutdown_background();
-            result
-        }
-        Err(error) => Err(error).context("the async runtime could not be started"),
-    };
+    let result = runtime().and_then(|runtime| {
+        let result = runtime.block_on(live(options, systems));
+        // Watches and abandoned reads end with the process.
+        runtime.shutdown_background();
+        result
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -62,97 +59,87 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-async fn live(options: Options) -> anyhow::Result<()> {
+/// One thread: it waits for the API server nearly all of the time, and a second would mostly be woken in vain.
+fn runtime() -> anyhow::Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.context("the async runtime could not be started")
+}
+
+async fn live(options: &Options, systems: Vec<Box<dyn System>>) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "flashjob-operator starts");
     // A binary with two TLS providers would ask which; this one has only ring, and says so.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
-    anyhow::ensure!(
-        options.controllers.contains(&Controller::Flashjob),
-        "--controllers names none"
-    );
-    #[cfg(feature = "crash")]
-    if let Some(version) = options.panic_at_version.clone() {
-        let _ = crate::process::crash::PANIC_AT_VERSION.set(version);
-    }
-    let metrics = Metrics::new();
-    let missing = Missing::new(&[FLASHJOBS, INSTANCES]);
+    anyhow::ensure!(!systems.is_empty(), "--controllers names none");
+    let mut metrics = Metrics::default();
+    let needed: Vec<_> = systems.iter().flat_map(|system| system.needs()).copied().collect();
+    let missing = Missing::new(&needed);
     let stopping = Arc::new(AtomicBool::new(false));
-    serve(&options, &metrics, &missing, &stopping).await?;
+    let systems: Vec<(Box<dyn System>, SystemMetrics)> = systems
+        .into_iter()
+        .map(|system| {
+            let (shared, mut part) = (SystemMetrics::default(), metrics.part(system.name()));
+            shared.register(&mut part);
+            system.register(&mut part);
+            (system, shared)
+        })
+        .collect();
+    serve(options, metrics, &missing, &stopping).await?;
 
     let config = Config::infer().await.context(
         "no cluster: neither a kubeconfig (KUBECONFIG, ~/.kube/config) nor a service account was found",
     )?;
-    let window = WriteWindow::default();
-    let lease_client = client::plain(config.clone()).context("the API client cannot be built")?;
-    let client = client::guarded(
-        &config,
-        &window,
-        &metrics,
-        #[cfg(feature = "crash")]
-        options.crash_at,
-    );
-    let client = client.context("the API client cannot be built")?;
-    tokio::spawn(missing.clone().look_for_all(client.clone()));
+    let discovery = client::plain(config.clone()).context("the API client cannot be built")?;
+    tokio::spawn(missing.clone().look_for_all(discovery));
 
     let stop = stop_on_signal(stopping)?;
     let me =
         format!("{}_{}_{:x}", options.identity, std::process::id(), clock::boottime().as_nanos());
-    let namespace = Some(options.namespace.clone()).filter(|n| !n.is_empty());
-    let lease_name = match &namespace {
-        // Operators for different namespaces do not keep each other waiting.
-        Some(namespace) => format!("{}-{namespace}", lease::NAME),
-        None => lease::NAME.to_owned(),
-    };
-    let home = &config.default_namespace;
-    let mut holder = lease::Holder::new(lease_client, home, &lease_name, &me, window.clone());
-    let mut told = stop.clone();
-    if options.leader_elect {
-        tokio::select! {
-            () = holder.win() => tracing::info!(lease = %format!("{home}/{lease_name}"), "holding the lease"),
-            _ = told.wait_for(|stop| *stop) => return Ok(()),
-        }
-    } else {
-        window.open();
+    let (ends, mut ended) = mpsc::channel(systems.len());
+    for (system, metrics) in systems {
+        let surroundings = system::Surroundings {
+            options: options.clone(),
+            config: config.clone(),
+            identity: me.clone(),
+            missing: missing.clone(),
+            metrics,
+            stop: stop.clone(),
+        };
+        let (name, ends) = (system.name(), ends.clone());
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let started = thread.spawn(move || {
+            let _ = ends.blocking_send(on_this_thread(system, surroundings));
+        });
+        started.with_context(|| format!("no thread for {name}"))?;
     }
-    metrics.set_leader(true);
-
-    let reporter = Reporter { controller: "flashjob-controller".into(), instance: Some(me) };
-    let context = flashjob::Context {
-        recorder: Recorder::new(client.clone(), reporter),
-        settings: options.settings(),
-        namespace,
-        max_writes: usize::from(options.max_writes),
-        list_anew: Duration::from_secs(options.list_anew_seconds),
-        missing,
-        metrics: metrics.clone(),
-        client,
-    };
-    let keep = async {
-        match options.leader_elect {
-            true => holder.keep().await,
-            false => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        result = flashjob::run(context, stop) => result?,
-        () = keep => {
-            metrics.set_leader(false);
-            anyhow::bail!("the lease is lost; stopping at once so that another process can go on");
-        }
-    }
-    metrics.set_leader(false);
-    if options.leader_elect {
-        holder.release().await;
+    drop(ends);
+    while let Some(end) = ended.recv().await {
+        end?;
     }
     tracing::info!("stopped");
     Ok(())
 }
 
+/// Runs one system to its end.
+fn on_this_thread(
+    system: Box<dyn System>,
+    surroundings: system::Surroundings,
+) -> anyhow::Result<()> {
+    let name = system.name();
+    let work = || {
+        let runtime = runtime()?;
+        let result = runtime.block_on(system::lead(system, surroundings));
+        runtime.shutdown_background();
+        result
+    };
+    // A thread that panics must not leave a process behind that looks alive.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(anyhow!("{name} has panicked")))
+}
+
 /// /healthz at once; /readyz when the CRDs are there, also while another process holds the lease.
 async fn serve(
     options: &Options,
-    metrics: &Metrics,
+    metrics: Metrics,
     missing: &Missing,
     stopping: &Arc<AtomicBool>,
 ) -> anyhow::Result<()> {
@@ -168,7 +155,6 @@ async fn serve(
         },
         _ => None,
     };
-    let metrics = metrics.clone();
     let numbers = move |path: &str| match path {
         "/metrics" => Some((StatusCode::OK, metrics::CONTENT_TYPE, metrics.encode())),
         _ => None,

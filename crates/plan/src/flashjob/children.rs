@@ -75,6 +75,12 @@ pub fn claim(metadata: &ObjectMeta) -> Result<(Owner, Place), Foreign> {
     Ok((Owner { uid: owner.uid.clone(), namespace, name: owner.name.clone() }, place))
 }
 
+/// Whether what is there is what was to be made: of the same job, and the same part of it.
+pub fn is_same(found: &ObjectMeta, wanted: &ObjectMeta) -> bool {
+    let found = claim(found);
+    found.is_ok() && found == claim(wanted)
+}
+
 impl Owner {
     /// What the objects of a job say.
     pub fn of(job: &Job) -> Owner {

@@ -55,7 +55,7 @@ fn client(silent: &Silent) -> Client {
     guarded(
         &config(silent),
         &window,
-        &Metrics::new(),
+        &SystemMetrics::default(),
         #[cfg(feature = "crash")]
         None,
     )

@@ -6,15 +6,14 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use flashjob_plan::flashjob::children;
-
-use super::pool::Turn;
+use super::pool::Caller;
 use super::read;
 use crate::process::client::words;
 
@@ -46,8 +45,13 @@ impl<T> Created<T> {
     }
 }
 
-/// Creates an object; whatever happens on the way, says whether it is there afterwards. `A` is how it is read back.
-pub async fn create<K, A>(turn: &Turn, object: K) -> Created<A>
+/// Creates an object; whatever happens on the way, says whether it is there afterwards. `A` is how it is read back, and
+/// `is_same` tells of metadata found and wanted whether the one is what was to be made.
+pub async fn create<K, A>(
+    caller: &Caller,
+    object: K,
+    is_same: impl Fn(&ObjectMeta, &ObjectMeta) -> bool,
+) -> Created<A>
 where
     K: Resource<DynamicType = ()> + Serialize,
     A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -55,8 +59,9 @@ where
         + Debug
         + DeserializeOwned,
 {
-    let api: Api<A> = Api::namespaced(turn.client.clone(), &object.namespace().unwrap_or_default());
-    let error = match turn.call(send::<K, A>(turn, &api, &object)).await {
+    let api: Api<A> =
+        Api::namespaced(caller.client.clone(), &object.namespace().unwrap_or_default());
+    let error = match caller.call(send::<K, A>(caller, &api, &object)).await {
         Ok(created) => return Created::There(created),
         Err(error) => error,
     };
@@ -70,13 +75,13 @@ where
         return Created::Not { message, definite: true, conflict: false };
     }
     // In doubt, or something is there already: only a live read can tell.
-    match read::live(turn, &api, &object.name_any()).await {
+    match read::live(caller, &api, &object.name_any()).await {
         None => Created::Not { message, definite: false, conflict: false },
         Some(found) if found.meta().deletion_timestamp.is_some() => {
             let message = format!("the earlier {} is still being deleted", found.name_any());
             Created::Not { message, definite: false, conflict: false }
         }
-        Some(found) if is_same(&found, &object) => Created::There(found),
+        Some(found) if is_same(found.meta(), object.meta()) => Created::There(found),
         Some(found) => {
             let message = format!(
                 "{} {}/{} is there already and belongs to somebody else; rename or remove it",
@@ -90,23 +95,17 @@ where
 }
 
 async fn send<K: Serialize, A: Resource + DeserializeOwned>(
-    turn: &Turn,
+    caller: &Caller,
     api: &Api<A>,
     object: &K,
 ) -> kube::Result<A> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let request = Request::new(api.resource_url()).create(&PostParams::default(), body);
-    turn.client.request(request.map_err(kube::Error::BuildRequest)?).await
-}
-
-/// Whether what is there is what was to be made: of the same job, and the same part of it.
-fn is_same(found: &impl Resource, wanted: &impl Resource) -> bool {
-    let found = children::claim(found.meta());
-    found.is_ok() && found == children::claim(wanted.meta())
+    caller.client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
 /// Deletes this very object. `Ok` means that the server knows we want it gone, or that it is.
-pub async fn delete<K>(turn: &Turn, namespace: &str, name: &str, uid: &str) -> kube::Result<()>
+pub async fn delete<K>(caller: &Caller, namespace: &str, name: &str, uid: &str) -> kube::Result<()>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -115,7 +114,7 @@ where
     let request = Request::new(K::url_path(&(), Some(namespace))).delete(name, &params);
     let request = request.map_err(kube::Error::BuildRequest)?;
     // The answer is the object or a Status; that there is one is all that matters.
-    match turn.call(turn.client.request::<IgnoredAny>(request)).await {
+    match caller.call(caller.client.request::<IgnoredAny>(request)).await {
         Ok(_) => Ok(()),
         // Gone, or another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),

@@ -7,19 +7,19 @@ use kube::Api;
 use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 
-use super::pool::Turn;
+use super::pool::Caller;
 use crate::process::client::words;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Reads an object past every cache, for as long as it takes.
-pub async fn live<K>(turn: &Turn, api: &Api<K>, name: &str) -> Option<K>
+pub async fn live<K>(caller: &Caller, api: &Api<K>, name: &str) -> Option<K>
 where
     K: Clone + DeserializeOwned + Debug,
 {
     let mut pause = Duration::from_millis(200);
     loop {
-        match turn.call(api.get_opt(name)).await {
+        match caller.call(api.get_opt(name)).await {
             Ok(found) => return found,
             Err(error) => {
                 tracing::warn!(name, error = words(&error), "a live read failed and is tried again")
@@ -32,7 +32,7 @@ where
 
 /// Lists everything that fits the selector, a page at a time, and keeps of each object what `keep` makes of it.
 pub async fn list<K, T>(
-    turn: &Turn,
+    caller: &Caller,
     api: &Api<K>,
     selector: &str,
     page: u32,
@@ -44,7 +44,7 @@ where
     let mut params = ListParams::default().labels(selector).limit(page);
     let mut kept = Vec::new();
     loop {
-        let list = turn.call(api.list(&params)).await?;
+        let list = caller.call(api.list(&params)).await?;
         kept.extend(list.items.into_iter().filter_map(&keep));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

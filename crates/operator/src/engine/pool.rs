@@ -1,10 +1,10 @@
 //! The pool: how many calls may be under way at once, and who goes next.
 //!
-//! A [`Turn`] is one job's way to the API server. Each of its calls waits for a slot, has it for the time of that one
+//! A [`Caller`] is one key's way to the API server. Each of its calls waits for a slot, has it for the time of that one
 //! call, and gives it back. Whoever has to wait for anything but the answer, such as the end of a pause after a failure,
 //! does so without a slot, and queues up again when the pause is over. Slots are handed out as [`Turns`] says.
 //!
-//! Jobs whose last write failed have a few of the slots between them, and no more: hundreds that are refused and try
+//! Keys whose last write failed have a few of the slots between them, and no more: hundreds that are refused and try
 //! again would otherwise keep the API server busy, and everybody else's calls slow, with nothing to show for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::process::client::in_time;
 /// How long a call may take until its answer is read. (A write has to be answered sooner: the guard sees to that.)
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One in so many slots is for jobs that try again.
+/// One in so many slots is for keys that try again.
 const SHARE_OF_RETRIES: usize = 16;
 
 /// The slots, and the client that makes the calls.
@@ -44,9 +44,9 @@ struct Slots<W> {
     retried: bool,
 }
 
-/// One job's way to the API server.
+/// One key's way to the API server.
 #[derive(Clone)]
-pub struct Turn {
+pub struct Caller {
     /// What makes the calls.
     pub client: Client,
     pool: Pool,
@@ -75,9 +75,9 @@ impl Pool {
         Pool(Arc::new(Shared { client, slots, returned: Notify::new() }))
     }
 
-    /// The calls of one job; `retry` if its last write failed.
-    pub fn turn(&self, whose: Whose, retry: bool) -> Turn {
-        Turn { client: self.0.client.clone(), pool: self.clone(), whose, retry }
+    /// The calls of one key; `retry` if its last write failed.
+    pub fn caller(&self, whose: Whose, retry: bool) -> Caller {
+        Caller { client: self.0.client.clone(), pool: self.clone(), whose, retry }
     }
 
     /// From now on no call begins. Returns when those under way have ended.
@@ -136,7 +136,7 @@ impl<W> Slots<W> {
     }
 }
 
-impl Turn {
+impl Caller {
     /// Makes one call when it is its turn, and waits for the answer, but not for ever.
     pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
         let _slot = self.slot().await;
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn waits(slots: &mut Slots<&'static str>, namespace: &str, retry: bool, name: &'static str) {
-        let whose = Whose { namespace: namespace.into(), job: name.into() };
+        let whose = Whose { namespace: namespace.into(), key: name.into() };
         slots.add(&whose, retry, name);
     }
 

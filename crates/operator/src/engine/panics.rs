@@ -1,21 +1,18 @@
-//! A panic in the look at one job is that job's own failure: it is told on the job, and stops nobody else.
+//! A panic in the reconcile of one object is that object's own failure: it is told there, and stops nobody else.
 //!
-//! `decide` is meant to be total. Should it not be, one job in one namespace would otherwise end the operator for all, and
-//! again after each restart.
+//! `decide` is meant to be total. Should it not be, one object in one namespace would otherwise end the operator for all,
+//! and again after each restart.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use flashjob_plan::flashjob::{Plan, View, decide, internal_error};
 use flashjob_plan::time::after;
 use jiff::Timestamp;
 
-use super::engine::Engine;
-
 #[cfg(not(panic = "unwind"))]
-compile_error!("a panic that aborts the process cannot be told on one job");
+compile_error!("a panic that aborts the process cannot be told on one object");
 
 /// The pause after the first panic; each further one doubles it.
 const FIRST_PAUSE_SECONDS: i64 = 30;
@@ -27,65 +24,43 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// The panics that the looks at one job have ended in, one after the other.
+/// The panics that the reconciles of one object have ended in, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// What the last one said, and where it was.
-    words: String,
+    pub words: String,
     /// Not again before this, unless the spec has changed.
-    again: Timestamp,
+    pub again: Timestamp,
     generation: i64,
     times: u32,
 }
 
 impl Fault {
-    /// A look has panicked, at this generation of the spec; `before` is what there was.
+    /// A reconcile has panicked, at this generation of the spec; `before` is what there was.
     fn new(before: Option<&Fault>, words: String, generation: i64, now: Timestamp) -> Fault {
         let times = before.filter(|f| f.generation == generation).map_or(0, |f| f.times);
         let pause = (FIRST_PAUSE_SECONDS << times.min(10)).min(LONGEST_PAUSE_SECONDS);
         Fault { words, again: after(now, pause), generation, times: times.saturating_add(1) }
     }
 
-    /// Whether the job is left alone for now.
+    /// Whether the object is left alone for now.
     fn holds(&self, generation: i64, now: Timestamp) -> bool {
         self.generation == generation && now < self.again
     }
 }
 
-/// Decides, unless the job is left alone after a panic. `Err`: it is, or this look has panicked, too.
-pub fn look(before: Option<&Fault>, view: &View<'_>, now: Timestamp) -> Result<Plan, Fault> {
-    let generation = view.job.generation;
+/// Does `work` for an object at this generation of its spec, unless that is left alone after a panic. `Err`: it is, or this
+/// has panicked, too.
+pub fn guarded<T>(
+    before: Option<&Fault>,
+    generation: i64,
+    now: Timestamp,
+    work: impl FnOnce() -> T,
+) -> Result<T, Fault> {
     if let Some(fault) = before.filter(|fault| fault.holds(generation, now)) {
         return Err(fault.clone());
     }
-    let decided = caught(|| {
-        #[cfg(feature = "crash")]
-        crate::process::crash::panic_at(view.job);
-        decide(view, now)
-    });
-    decided.map_err(|words| Fault::new(before, words, generation, now))
-}
-
-impl Engine {
-    /// The plan of a look. One that has panicked is counted and told, the first time in the log.
-    pub(super) fn looked(&mut self, uid: &str, looked: Result<Plan, Fault>) -> Plan {
-        let Some(job) = self.jobs.get_mut(uid) else { return Plan::default() };
-        let before = std::mem::replace(&mut job.fault, looked.as_ref().err().cloned());
-        let fault = match looked {
-            Ok(plan) => return plan,
-            Err(fault) => fault,
-        };
-        let facts = &job.seen.job;
-        if before.as_ref() != Some(&fault) {
-            self.context.metrics.panicked();
-            let (job, words) = (format!("{}/{}", facts.namespace, facts.name), &fault.words);
-            match before.is_some_and(|before| before.words == fault.words) {
-                false => tracing::error!(%job, panic = %words, "a look at a job panicked"),
-                true => tracing::debug!(%job, panic = %words, "a look at a job panicked again"),
-            }
-        }
-        internal_error(facts, &fault.words, fault.again)
-    }
+    caught(work).map_err(|words| Fault::new(before, words, generation, now))
 }
 
 /// Does it; a panic is an error, with its words and its place.
@@ -99,7 +74,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
             before(info);
         }));
     });
-    // What is looked at is only read.
+    // What it decides on is only read.
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let place = PLACE.with_borrow_mut(std::mem::take);
         format!("{} at {place}", words(panic.as_ref()))
@@ -119,7 +94,7 @@ mod tests {
     fn a_panic_has_its_words_and_its_place() {
         assert_eq!(caught(|| 1), Ok(1));
         let said = caught(|| panic!("{} boards", 7)).unwrap_err();
-        assert!(said.starts_with("7 boards at ") && said.contains("fault.rs:"), "{said}");
+        assert!(said.starts_with("7 boards at ") && said.contains("panics.rs:"), "{said}");
     }
 
     #[test]

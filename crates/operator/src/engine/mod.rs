@@ -1,0 +1,139 @@
+//! What every controller needs, whatever it is for: watches, a work queue, a pool of calls, writes that are settled when they
+//! are in doubt, and a status that is paced.
+//!
+//! ```text
+//!   watch ──▶ take ──▶ queue ──▶ reconcile ──▶ pool ──▶ read, write
+//!     ▲        ▲                                            │
+//!     │        └── every answer comes back as an input ◀────┤
+//!     └────────────── API server ◀──────────────────────────┘
+//! ```
+//!
+//! One task owns all state of a controller and never waits for the API server: it takes inputs (what a watch saw, what a call
+//! came to), reconciles the keys they touch, and hands calls to a bounded pool, where namespaces take turns.
+
+pub mod backoff;
+pub mod panics;
+pub mod pool;
+pub mod queue;
+pub mod read;
+pub mod status;
+pub mod turns;
+pub mod watch;
+pub mod write;
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch as flag};
+use tokio::time::Instant;
+
+use pool::Pool;
+use queue::{Queue, SLICE};
+use turns::Whose;
+
+/// Inputs that may wait; more than this, and the watches wait.
+pub const MOST_INPUTS: usize = 1024;
+/// How long calls under way may take to end when the process stops.
+const LAST_CALLS: Duration = Duration::from_secs(3);
+
+/// The part of a controller that is a system's own: what it knows, and what it makes of it.
+pub trait Controller {
+    /// What watches see and calls come to.
+    type Input;
+
+    /// Takes something in, and puts the keys that it concerns into the queue.
+    fn take(&mut self, input: Self::Input);
+
+    /// Whether enough is known to decide anything.
+    fn is_ready(&self) -> bool;
+
+    /// Enough is known, for the first time. Every key that is due then is reconciled before anything else is taken in.
+    fn begin(&mut self);
+
+    /// Which of two keys is reconciled first, of those that are due together.
+    fn order(&self, one: &str, other: &str) -> Ordering;
+
+    /// Observes, decides and acts for one key. Says how long its next reconcile has to wait at least, from now.
+    fn reconcile(&mut self, key: &str) -> Duration;
+
+    /// Whose turn it is when a key has its turn; `None` if there is no such key any more.
+    fn whose(&self, key: &str) -> Option<Whose>;
+
+    fn queue(&mut self) -> &mut Queue;
+
+    fn pool(&self) -> &Pool;
+}
+
+/// Runs a controller until `stop` says so. The lease must be held.
+pub async fn run<C: Controller>(
+    mut controller: C,
+    mut inputs: mpsc::Receiver<C::Input>,
+    mut stop: flag::Receiver<bool>,
+) {
+    let mut begun = false;
+    loop {
+        let ready = controller.is_ready();
+        let next = if ready { controller.queue().next() } else { None };
+        let sleep = async {
+            match next {
+                // Calls and watches are on the same thread, and go on between two reconciles.
+                Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => break,
+            Some(input) = inputs.recv() => {
+                controller.take(input);
+                // Whatever has come in by now is looked at together.
+                for _ in 0..MOST_INPUTS {
+                    let Ok(input) = inputs.try_recv() else { break };
+                    controller.take(input);
+                }
+            }
+            () = sleep => {}
+        }
+        if controller.is_ready() {
+            reconcile_due(&mut controller, &mut begun);
+        }
+    }
+    // Decides no more; what is on its way may arrive.
+    if tokio::time::timeout(LAST_CALLS, controller.pool().finish()).await.is_err() {
+        tracing::warn!("some calls were not answered in time");
+    }
+}
+
+/// Reconciles the keys whose time has come, for a while.
+fn reconcile_due<C: Controller>(controller: &mut C, begun: &mut bool) {
+    let began = Instant::now();
+    let mut due = controller.queue().take_due(began);
+    due.sort_by(|one, other| controller.order(one, other));
+    let mut due = due.into_iter();
+    if !*begun {
+        *begun = true;
+        controller.begin();
+        due.by_ref().for_each(|key| reconcile(controller, &key));
+    }
+    while !controller.queue().has_left_over() && began.elapsed() < SLICE {
+        let Some(key) = due.next() else { break };
+        reconcile(controller, &key);
+    }
+    for key in due {
+        if let Some(whose) = controller.whose(&key) {
+            controller.queue().leave_over(&whose);
+        }
+    }
+    while began.elapsed() < SLICE {
+        let Some(key) = controller.queue().next_left_over() else { break };
+        reconcile(controller, &key);
+    }
+}
+
+fn reconcile<C: Controller>(controller: &mut C, key: &str) {
+    let began = Instant::now();
+    controller.queue().begin(key);
+    let pause = controller.reconcile(key);
+    controller.queue().end(key, began, Instant::now(), pause);
+}
