@@ -7,15 +7,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flashjob_api::flashjob::flash_pod::{self, env};
 use flashjob_api::flashjob::{Reason, Verify, VersionPolicy};
 
 use crate::failure::Failure;
 use crate::pace::Pace;
 
-/// Where the Secret `flashjob-server-tls` is mounted.
-const TLS_FOLDER: &str = "/var/run/flashjob/tls";
-/// Where the Secret `flashjob-registry` is mounted.
-const REGISTRY_CONFIG: &str = "/var/run/flashjob/registry/.dockerconfigjson";
+/// The file of the Secret with the login to a registry.
+const REGISTRY_FILE: &str = ".dockerconfigjson";
 /// The largest image that is taken: more than any board has room for.
 const MAX_FIRMWARE_BYTES: u64 = 64 << 20;
 
@@ -117,7 +116,7 @@ impl Input {
             },
             None => Ok(None),
         };
-        let device = required("DEVICE")?;
+        let device = required(env::DEVICE)?;
         if device.eq_ignore_ascii_case("linux") {
             let message =
                 "DEVICE is linux: such a device takes the name of a container, not firmware";
@@ -125,21 +124,28 @@ impl Input {
         }
         let path = |name: &str, default: String| PathBuf::from(get(name).unwrap_or(default));
         Ok(Input {
-            firmware: required("FIRMWARE")?,
-            version: required("VERSION")?,
-            board: board(&required("HOST_ENDPOINT")?)?,
-            external: external(&required("EXTERNAL_IP")?)?,
-            listen: number("LISTEN", get("LISTEN"), SocketAddr::from(([0, 0, 0, 0], 4433)))?,
-            attempt: number("ATTEMPT", get("ATTEMPT"), 1)?,
-            previous_version: get("PREVIOUS_VERSION"),
-            verify: choice("VERIFY", get("VERIFY"))?,
-            policy: choice("VERSION_POLICY", get("VERSION_POLICY"))?,
-            deadline: deadline(number("DEADLINE_SECONDS", get("DEADLINE_SECONDS"), 600)?)?,
-            certificate: path("SERVER_CRT_PATH", format!("{TLS_FOLDER}/tls.crt")),
-            key: path("SERVER_KEY_PATH", format!("{TLS_FOLDER}/tls.key")),
+            firmware: required(env::FIRMWARE)?,
+            version: required(env::VERSION)?,
+            board: board(&required(env::HOST_ENDPOINT)?)?,
+            external: external(&required(env::EXTERNAL_IP)?)?,
+            listen: number(
+                "LISTEN",
+                get("LISTEN"),
+                SocketAddr::from(([0, 0, 0, 0], flash_pod::PORT)),
+            )?,
+            attempt: number(env::ATTEMPT, get(env::ATTEMPT), 1)?,
+            previous_version: get(env::PREVIOUS_VERSION),
+            verify: choice(env::VERIFY, get(env::VERIFY))?,
+            policy: choice(env::VERSION_POLICY, get(env::VERSION_POLICY))?,
+            deadline: deadline(number(env::DEADLINE_SECONDS, get(env::DEADLINE_SECONDS), 600)?)?,
+            certificate: path("SERVER_CRT_PATH", format!("{}/tls.crt", flash_pod::TLS_FOLDER)),
+            key: path("SERVER_KEY_PATH", format!("{}/tls.key", flash_pod::TLS_FOLDER)),
             attestation: attestation(&get, pem("ATTESTATION_ROOTS")?)?,
             require_identity: flag("REQUIRE_IDENTITY", get("REQUIRE_IDENTITY"))?,
-            registry_config: path("REGISTRY_CONFIG", REGISTRY_CONFIG.to_owned()),
+            registry_config: path(
+                "REGISTRY_CONFIG",
+                format!("{}/{REGISTRY_FILE}", flash_pod::REGISTRY_FOLDER),
+            ),
             registry_ca: pem("REGISTRY_CA")?,
             plain_http: flag("REGISTRY_PLAIN_HTTP", get("REGISTRY_PLAIN_HTTP"))?,
             cosign_key: pem("COSIGN_PUBLIC_KEY")?,

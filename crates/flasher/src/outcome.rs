@@ -1,6 +1,6 @@
 //! How it ended, as the operator reads it from the Pod's termination message.
 
-use serde::Serialize;
+use flashjob_api::flashjob::Report;
 
 use crate::failure::Failure;
 
@@ -24,38 +24,22 @@ pub struct Done {
     pub digest: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    result: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    digest: Option<&'a str>,
-}
-
 /// The termination message.
 pub fn termination_message(outcome: &Result<Done, Failure>) -> String {
     let report = match outcome {
         Ok(done) => Report {
-            result: if done.skipped { "skipped" } else { "succeeded" },
+            result: Some(if done.skipped { Report::SKIPPED } else { Report::SUCCEEDED }.to_owned()),
             reason: None,
-            message: shortened(&done.message, MESSAGE_BYTES),
+            message: Some(shortened(&done.message, MESSAGE_BYTES)),
             from: done.from.as_ref().map(|version| shortened(version, VERSION_BYTES)),
             to: done.to.as_ref().map(|version| shortened(version, VERSION_BYTES)),
-            digest: done.digest.as_deref(),
+            digest: done.digest.clone(),
         },
         Err(failure) => Report {
-            result: "failed",
-            reason: Some(failure.reason.as_str()),
-            message: shortened(&failure.message, MESSAGE_BYTES),
-            from: None,
-            to: None,
-            digest: None,
+            result: Some(Report::FAILED.to_owned()),
+            reason: Some(failure.reason.as_str().to_owned()),
+            message: Some(shortened(&failure.message, MESSAGE_BYTES)),
+            ..Report::default()
         },
     };
     // Strings alone: writing them cannot fail.

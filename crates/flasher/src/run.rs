@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flashjob_api::flashjob::instance::same_board;
-use flashjob_api::flashjob::{Reason, Verify, VersionPolicy};
+use flashjob_api::flashjob::{Reason, Verify, VersionPolicy, flash_pod};
 use rustls::ServerConfig;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -111,7 +111,8 @@ impl<'a> Attempt<'a> {
             External::Address(address) => return Ok(*address),
             External::Name(name) => name,
         };
-        let found = tokio::net::lookup_host((name.as_str(), 4433)).await.map(Vec::from_iter);
+        let found =
+            tokio::net::lookup_host((name.as_str(), flash_pod::PORT)).await.map(Vec::from_iter);
         let why = match found {
             Ok(addresses) => {
                 let v4 = addresses.iter().find_map(|address| match address {

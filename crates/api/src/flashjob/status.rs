@@ -7,6 +7,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::flashjob::DeviceState;
+
 /// Where the job stands.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -130,7 +132,7 @@ pub struct InFlight {
     pub external_ip: Option<String>,
     /// Offline, Blocked, Addressing, Starting, Flashing, Recording or BackOff.
     #[serde(default)]
-    pub state: String,
+    pub state: DeviceState,
     /// What it waits for, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -1,7 +1,7 @@
 //! `kubectl flashjob explain`: of every device that is not done, why, and what to do.
 
 use anyhow::Result;
-use flashjob_api::flashjob::{FlashJobStatus, InFlight, Phase, Reason};
+use flashjob_api::flashjob::{DeviceState, FlashJobStatus, InFlight, Phase, Reason};
 
 use crate::args::Connection;
 use crate::exit::End;
@@ -23,7 +23,7 @@ fn explain(job: &Job) -> Vec<String> {
     for device in &status.in_flight {
         let what = device.message.as_deref().unwrap_or_default();
         // A pause says itself when it ends.
-        let until = device.until.as_ref().filter(|_| device.state != "BackOff");
+        let until = device.until.as_ref().filter(|_| device.state != DeviceState::BackOff);
         let until = until.map(|until| until.0.strftime("; until %H:%M:%S UTC at most").to_string());
         let until = until.unwrap_or_default();
         lines.push(clean(&format!("{}: {}: {what}{until}", device.uuid, device.state)));
@@ -89,16 +89,20 @@ fn of_job(job: &Job) -> Option<String> {
 
 /// What is to be done about a device that waits.
 fn of_state(device: &InFlight) -> &'static str {
-    match device.state.as_str() {
-        "Offline" => {
+    match device.state {
+        DeviceState::Offline => {
             "check the board's power and network, and Akri's agent; it goes on when Akri finds it"
         }
-        "Blocked" => "wait for the other job, or end that one",
-        "Addressing" => "wait; if it lasts, see whether the load balancer has a free address",
-        "Starting" => "wait; if it lasts, the message has the kubelet's or the scheduler's words",
-        "BackOff" => "wait, it is tried again by itself; or mend what the message says",
-        "Flashing" => "wait; kubectl flashjob logs shows what the flash Pod says",
-        _ => "wait",
+        DeviceState::Blocked => "wait for the other job, or end that one",
+        DeviceState::Addressing => {
+            "wait; if it lasts, see whether the load balancer has a free address"
+        }
+        DeviceState::Starting => {
+            "wait; if it lasts, the message has the kubelet's or the scheduler's words"
+        }
+        DeviceState::BackOff => "wait, it is tried again by itself; or mend what the message says",
+        DeviceState::Flashing => "wait; kubectl flashjob logs shows what the flash Pod says",
+        DeviceState::Pending | DeviceState::Recording | DeviceState::Other(_) => "wait",
     }
 }
 

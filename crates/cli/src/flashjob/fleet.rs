@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
+use flashjob_api::flashjob::DeviceState;
 use flashjob_plan::flashjob::instances::{Found, Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome};
 use jiff::Timestamp;
@@ -27,7 +28,7 @@ pub struct Fleet {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AtWork {
     pub job: String,
-    pub state: String,
+    pub state: DeviceState,
 }
 
 /// How a flash of a device ended.
@@ -86,7 +87,7 @@ impl Fleet {
                 if let Some(path) = path {
                     let entry = all.entry(path).or_default();
                     // Who only waits for the device is not who is at it.
-                    if entry.at_work.is_none() || device.state != "Blocked" {
+                    if entry.at_work.is_none() || device.state != DeviceState::Blocked {
                         let at_work = AtWork { job: job.path(), state: device.state.clone() };
                         entry.at_work = Some(at_work);
                     }
@@ -108,7 +109,7 @@ fn remembered(all: &mut HashMap<String, Involved>, job: &Job, ledger: &Ledger) {
         let entry = all.entry(format!("{}/{}", pinned.namespace, pinned.name)).or_default();
         if record.open && entry.at_work.is_none() {
             // The status shows a hundred.
-            entry.at_work = Some(AtWork { job: job.path(), state: "Flashing".to_owned() });
+            entry.at_work = Some(AtWork { job: job.path(), state: DeviceState::Flashing });
         }
         let result = match record.outcome {
             Some(Outcome::Succeeded) => "Succeeded",

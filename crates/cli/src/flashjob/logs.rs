@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::Result;
+use flashjob_api::flashjob::DeviceState;
 use flashjob_plan::flashjob::names;
 use futures::stream::SelectAll;
 use futures::{AsyncBufReadExt, StreamExt};
@@ -116,7 +117,8 @@ fn stream(
 pub async fn last_lines(client: &Client, job: &Job, most: usize) -> HashMap<String, String> {
     let namespace = job.metadata.namespace.clone().unwrap_or_default();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-    let flashing = job.status.in_flight.iter().filter(|device| device.state == "Flashing");
+    let flashing =
+        job.status.in_flight.iter().filter(|device| device.state == DeviceState::Flashing);
     if flashing.clone().next().is_none() {
         return HashMap::new();
     }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use flashjob_api::flashjob::FlashJob;
+use flashjob_api::flashjob::{DeviceState, FlashJob};
 use flashjob_plan::flashjob::allow_list::AllowList;
 use flashjob_plan::flashjob::facts::{Job, Settings};
 use flashjob_plan::flashjob::preview::{Fate, Foreseen, Other, boards, preview};
@@ -98,7 +98,13 @@ pub fn foresee(fleet: &Fleet, job: &FlashJob) -> Result<Vec<Foreseen>> {
     let others = fleet.jobs.iter().filter(|job| job.status.completion_time.is_none());
     let others = others.map(|seen| {
         let at_work = seen.status.in_flight.iter().filter(|device| {
-            matches!(device.state.as_str(), "Addressing" | "Starting" | "Flashing" | "Recording")
+            matches!(
+                device.state,
+                DeviceState::Addressing
+                    | DeviceState::Starting
+                    | DeviceState::Flashing
+                    | DeviceState::Recording
+            )
         });
         Other {
             job: Job::read(&seen.metadata, &seen.spec, &settings),

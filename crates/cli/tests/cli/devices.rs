@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::flashjob::Akri;
 use flashjob_sim::node::Script;
 use futures::StreamExt;
@@ -87,8 +87,10 @@ async fn a_board_that_restarts_while_it_is_flashed_stays_in_the_list() -> Result
     site.operator().await?;
     let firmware = "--firmware=registry.example/thermo:0.2.0";
     site.run(&["flash", "--device=esp32", firmware, "--name=one"]).await.well();
-    site.status("one", "it to be flashed", |s| s.in_flight.iter().any(|d| d.state == "Flashing"))
-        .await?;
+    site.status("one", "it to be flashed", |s| {
+        s.in_flight.iter().any(|d| d.state == DeviceState::Flashing)
+    })
+    .await?;
     site.akri.lose(&boards[0]).await?;
     let out = site.run(&["devices"]).await.well();
     let line = out.lines().find(|line| line.contains(&boards[0].name_any())).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_api::flashjob::{DeviceState, FlashJob, Phase};
 use flashjob_sim::eventually;
 use flashjob_sim::node::{Script, Started};
 use kube::ResourceExt;
@@ -75,7 +75,8 @@ async fn what_is_planned_is_what_then_happens() -> Result<()> {
 
     site.jobs().create(&PostParams::default(), &job).await?;
     let blocked = site.status("rollout", "a board to be held by another job", |status| {
-        status.in_flight.iter().any(|d| d.state == "Blocked") || status.completion_time.is_some()
+        status.in_flight.iter().any(|d| d.state == DeviceState::Blocked)
+            || status.completion_time.is_some()
     });
     blocked.await?;
     let status = site.phase("rollout", Phase::Failed).await?;

@@ -13,7 +13,6 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::controller::FlashJobController;
-use super::index::Doubt;
 use super::input::{Answer, Input};
 use super::ledger;
 use super::observe;
@@ -25,6 +24,7 @@ use crate::engine::status;
 use crate::engine::write;
 use crate::process::client::words;
 use crate::process::clock;
+use flashjob_plan::flashjob::index::Doubt;
 
 /// A job that waits is looked at this often, however long it waits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);

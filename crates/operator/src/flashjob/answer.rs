@@ -10,14 +10,15 @@ use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use super::controller::FlashJobController;
-use super::index::Doubt;
 use super::input::{Answer, Input};
 use super::ledger::Memory;
-use super::observe::{Child, SeenJob};
+use super::observe::SeenJob;
 use super::refusal;
 use crate::engine::write::Created;
 use crate::process::client::words;
 use crate::process::clock;
+use flashjob_plan::flashjob::children::Child;
+use flashjob_plan::flashjob::index::Doubt;
 
 /// An object that is there although no watch shows it is read again after this.
 const RECHECK: Duration = Duration::from_secs(5);

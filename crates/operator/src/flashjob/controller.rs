@@ -14,7 +14,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::crds::INSTANCES;
-use super::index::Index;
 use super::input::Input;
 use super::job::JobState;
 use super::metrics::Metrics;
@@ -27,6 +26,7 @@ use crate::engine::turns::Whose;
 use crate::engine::watch::Watches;
 use crate::engine::{self, Controller};
 use crate::process::{self, clock};
+use flashjob_plan::flashjob::index::Index;
 
 /// A job is reconciled not more often than this times the number of its devices.
 const PAUSE_PER_DEVICE: Duration = Duration::from_micros(50);

@@ -7,12 +7,13 @@ use flashjob_plan::flashjob::facts::{Pod, Service};
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use kube::runtime::events::Event;
 
-use super::index::Doubt;
 use super::ledger::{Memory, Shard};
-use super::observe::{Child, SeenJob};
+use super::observe::SeenJob;
 use super::parking::Loaded;
 use super::watches::Watched;
 use crate::engine::write::Created;
+use flashjob_plan::flashjob::children::Child;
+use flashjob_plan::flashjob::index::Doubt;
 
 /// Everything the controller takes in.
 pub enum Input {

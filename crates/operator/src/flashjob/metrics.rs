@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flashjob_api::flashjob::{Counts, FlashJobStatus};
+use flashjob_api::flashjob::{Counts, DeviceState, FlashJobStatus};
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -16,8 +16,14 @@ use crate::process::clock;
 use crate::process::metrics::{Kind, Part, ShortTimes};
 
 /// States a device can wait in.
-const WAITING_STATES: &[&str] =
-    &["Offline", "Blocked", "Addressing", "Starting", "Flashing", "BackOff"];
+const WAITING_STATES: [(DeviceState, &str); 6] = [
+    (DeviceState::Offline, "Offline"),
+    (DeviceState::Blocked, "Blocked"),
+    (DeviceState::Addressing, "Addressing"),
+    (DeviceState::Starting, "Starting"),
+    (DeviceState::Flashing, "Flashing"),
+    (DeviceState::BackOff, "BackOff"),
+];
 
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Inner>);
@@ -141,8 +147,8 @@ impl Metrics {
     pub fn waiting(&self, job: &str, status: Option<&FlashJobStatus>) {
         let mut oldest: HashMap<&'static str, Timestamp> = HashMap::new();
         for device in status.map(|s| s.in_flight.as_slice()).unwrap_or_default() {
-            let state = WAITING_STATES.iter().find(|s| **s == device.state);
-            if let (Some(state), Some(since)) = (state, &device.since) {
+            let state = WAITING_STATES.iter().find(|(state, _)| *state == device.state);
+            if let (Some((_, state)), Some(since)) = (state, &device.since) {
                 let entry = oldest.entry(state).or_insert(since.0);
                 *entry = (*entry).min(since.0);
             }
@@ -181,7 +187,7 @@ impl Metrics {
     fn refresh(&self) {
         let now = clock::now();
         let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for state in WAITING_STATES {
+        for (_, state) in WAITING_STATES {
             let oldest = waiting.values().filter_map(|w| w.get(state)).min();
             let age = oldest.map_or(0, |since| now.duration_since(*since).as_secs().max(0));
             self.0.oldest_waiting.get_or_create(&State { state }).set(age);

@@ -12,7 +12,6 @@ pub mod args;
 mod controller;
 mod crds;
 mod foreign;
-mod index;
 mod input;
 mod job;
 mod ledger;

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use flashjob_api::flashjob::instance;
-use flashjob_plan::flashjob::children::{self, Foreign, Owner, Place};
+use flashjob_api::flashjob::{flash_pod, instance};
+use flashjob_plan::flashjob::children::{self, Child, Foreign, Place};
 use flashjob_plan::flashjob::facts::{Container, Job, Pod, PodPhase, Service, Settings};
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::names;
@@ -17,8 +17,6 @@ use serde_json::Value;
 
 use super::slim;
 
-/// The name of the flash container.
-const FLASH_CONTAINER: &str = "flash-container";
 const NO_SUCH_POD: &str = "its labels are not those of a flash Pod";
 const NO_SUCH_SERVICE: &str = "its labels are not those of a flash Pod's Service";
 
@@ -35,19 +33,6 @@ pub struct SeenJob {
     pub finalizers: Vec<String>,
     /// Its status, whatever that is.
     pub status: Value,
-}
-
-/// An object that belongs to a job, if there is that job: see [`children`].
-#[derive(Clone, Debug)]
-pub struct Child<T> {
-    /// The job.
-    pub owner: Owner,
-    /// The target.
-    pub target: String,
-    /// The attempt; 0 for a Service.
-    pub attempt: u32,
-    /// What is known of it.
-    pub facts: T,
 }
 
 impl SeenJob {
@@ -116,7 +101,7 @@ pub fn pod_facts(pod: &slim::Pod) -> Pod {
         Some("Failed") => PodPhase::Failed,
         _ => PodPhase::Pending,
     };
-    let flash = status.container_statuses.iter().flatten().find(|c| c.name == FLASH_CONTAINER);
+    let flash = status.container_statuses.iter().flatten().find(|c| c.name == flash_pod::CONTAINER);
     let unscheduled = status
         .conditions
         .iter()
@@ -149,7 +134,7 @@ pub fn pod_facts(pod: &slim::Pod) -> Pod {
 fn board(pod: &slim::Pod) -> String {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut env =
-        containers.filter(|c| c.name == FLASH_CONTAINER).flat_map(|c| c.env.iter().flatten());
+        containers.filter(|c| c.name == flash_pod::CONTAINER).flat_map(|c| c.env.iter().flatten());
     env.find(|e| e.name == instance::HOST_ENDPOINT)
         .and_then(|e| e.value.clone())
         .unwrap_or_default()

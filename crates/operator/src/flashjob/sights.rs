@@ -9,11 +9,12 @@ use flashjob_plan::flashjob::instances::{Instance, Instances};
 use super::controller::FlashJobController;
 use super::foreign::Kinship;
 use super::job::JobState;
-use super::observe::{self, Child, SeenJob};
+use super::observe::{self, SeenJob};
 use super::slim;
 use super::watches::{self, Watched};
 use crate::engine::watch::WatchEvent;
 use crate::process::clock;
+use flashjob_plan::flashjob::children::Child;
 
 impl FlashJobController {
     /// A watch has said something.

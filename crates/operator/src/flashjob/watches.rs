@@ -9,9 +9,10 @@ use kube::runtime::watcher;
 
 use super::crds::{FLASHJOBS, INSTANCES};
 use super::input::Input;
-use super::observe::{self, Child};
+use super::observe;
 use super::slim;
 use crate::engine::watch::{WatchEvent, Watches};
+use flashjob_plan::flashjob::children::Child;
 
 /// Jobs that are listed at once.
 const JOBS_PER_PAGE: u32 = 8;

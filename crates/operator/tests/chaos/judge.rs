@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use flashjob_api::flashjob::{Failure, FlashJobStatus, InFlight, Phase};
+use flashjob_api::flashjob::{DeviceState, Failure, FlashJobStatus, InFlight, Phase};
 use flashjob_sim::node::Started;
 
 use crate::arena::Life;
@@ -122,14 +122,14 @@ pub fn ill_said(status: &FlashJobStatus) -> Vec<String> {
     // A spec that makes no sense is Failed and has not ended: it can be mended.
     must(over || status.completion_time.is_none(), "a time of its end, and it goes on");
     let told = |device: &InFlight| {
-        !device.state.is_empty() && device.message.as_ref().is_some_and(|m| !m.is_empty())
+        !device.state.as_str().is_empty() && device.message.as_ref().is_some_and(|m| !m.is_empty())
     };
     must(status.in_flight.iter().all(told), "a device without a reason");
     // A write that is under way has its answer soon; a job that comes first with the board is judged itself; and nothing
     // begins while a job is held.
     let looked_at = |device: &InFlight| {
-        let ours = device.since.is_none() || device.state == "Recording";
-        device.until.is_some() || ours || device.state == "Blocked"
+        let ours = device.since.is_none() || device.state == DeviceState::Recording;
+        device.until.is_some() || ours || device.state == DeviceState::Blocked
     };
     let goes_on =
         matches!(phase, Phase::Pending | Phase::InProgress) && status.completion_time.is_none();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::eventually;
 use flashjob_sim::node::{End, Script};
 use k8s_openapi::api::core::v1::Pod;
@@ -177,7 +177,9 @@ async fn a_pod_that_no_node_takes_is_told_and_given_up_with_the_schedulers_words
     let words = "0/1 nodes are available: 1 Insufficient cpu.";
     let told = site.status("too-big", "the scheduler's words", |s| {
         let device = s.in_flight.first();
-        device.is_some_and(|d| d.state == "Starting" && d.message.as_deref() == Some(words))
+        device.is_some_and(|d| {
+            d.state == DeviceState::Starting && d.message.as_deref() == Some(words)
+        })
     });
     assert_eq!(told.await?.counts.map(|c| c.flashing), Some(1));
     let failed = site.phase("too-big", Phase::Failed).await?;
@@ -207,7 +209,7 @@ async fn a_pod_that_fails_once_and_then_works_is_a_success() -> Result<()> {
     let retry = json!({ "uuid": uids(&boards), "retry": { "backoffSeconds": 3 } });
     site.flash_with("second-time", retry).await?;
     let between = site.status("second-time", "the back-off", |s| {
-        s.in_flight.first().is_some_and(|d| d.state == "BackOff")
+        s.in_flight.first().is_some_and(|d| d.state == DeviceState::BackOff)
     });
     let device = between.await?.in_flight.remove(0);
     let words = device.message.unwrap_or_default();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_api::flashjob::Phase;
 use flashjob_api::flashjob::instance::Instance;
+use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::cluster::{Call, Gate, Verdict};
 use flashjob_sim::eventually;
 use flashjob_sim::node::Script;
@@ -136,7 +136,7 @@ async fn a_device_taken_out_whose_flash_fails_stays_on_record_as_failed() -> Res
     // One while it is flashed, the other while it waits for its next attempt.
     site.edit("leaving", json!({ "uuid": uids[1..] })).await?;
     let waits = site.status("leaving", "the other to wait for its next attempt", |s| {
-        s.in_flight.iter().any(|d| d.uuid == uids[1] && d.state == "BackOff")
+        s.in_flight.iter().any(|d| d.uuid == uids[1] && d.state == DeviceState::BackOff)
     });
     waits.await?;
     site.edit("leaving", json!({ "uuid": uids[2..] })).await?;

@@ -1,7 +1,7 @@
 //! Creates that the API server refuses: told in its own words, tried again, and never counted as an attempt.
 
 use anyhow::Result;
-use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::eventually;
 use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
@@ -79,7 +79,7 @@ async fn refused_then_flashed(kind: &str) -> Result<()> {
     let brief = json!({ "uuid": uids(&boards), "retry": { "limit": 0 } });
     site.flash_with("waits", brief).await?;
     let told = site.status("waits", "the refusal to be told", |s| {
-        s.in_flight.first().is_some_and(|d| d.state == "BackOff")
+        s.in_flight.first().is_some_and(|d| d.state == DeviceState::BackOff)
     });
     let told = told.await?;
     let words = told.in_flight[0].message.clone().unwrap_or_default();
@@ -108,7 +108,7 @@ async fn a_quota_that_is_used_up_lets_the_rest_wait() -> Result<()> {
         let _operator = site.operator().await?;
         site.flash("queue", &boards).await?;
         let one = site.status("queue", "one to be flashed and two to be refused", |s| {
-            let refused = s.in_flight.iter().filter(|d| d.state == "BackOff").count();
+            let refused = s.in_flight.iter().filter(|d| d.state == DeviceState::BackOff).count();
             s.done.as_deref() == Some("1/3") && refused == 2
         });
         assert_eq!(one.await?.phase, Some(Phase::InProgress));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::node::Script;
 use flashjob_sim::node::kubelet::NODE_IP;
@@ -75,7 +75,7 @@ async fn a_job_without_a_load_balancer_goes_on_when_it_is_told_to_use_node_ports
     let _operator = site.operator().await?;
     site.flash("flashjob", std::slice::from_ref(&board)).await?;
     let waits = |s: &flashjob_api::flashjob::FlashJobStatus| {
-        s.in_flight.iter().any(|f| f.state == "Addressing")
+        s.in_flight.iter().any(|f| f.state == DeviceState::Addressing)
     };
     site.status("flashjob", "the job to wait for an address", waits).await?;
     site.edit("flashjob", json!({ "service": { "type": "NodePort" } })).await?;

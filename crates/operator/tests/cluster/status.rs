@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::instance::Instance;
-use flashjob_api::flashjob::{FlashJob, Phase};
+use flashjob_api::flashjob::{DeviceState, FlashJob, Phase};
 use flashjob_sim::eventually;
 use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
@@ -81,7 +81,7 @@ async fn an_idle_cluster_gets_no_writes() -> Result<()> {
     site.jobs().create(&PostParams::default(), &job).await?;
     let waits = site
         .status("waits", "the device to be offline", |s| s.counts.is_some_and(|c| c.offline == 1));
-    assert_eq!(waits.await?.in_flight[0].state, "Offline");
+    assert_eq!(waits.await?.in_flight[0].state, DeviceState::Offline);
     site.cleaned_up().await?;
 
     // What was under way may end: from the moment nothing was written for two seconds, it must stay so.

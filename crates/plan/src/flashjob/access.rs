@@ -12,8 +12,6 @@ use crate::flashjob::facts::{Service, Settings};
 use crate::flashjob::names;
 use crate::flashjob::spec::{Invalid, trimmed};
 
-/// The port every board dials.
-pub const FLASH_PORT: i32 = 4433;
 /// What jobs hold and wait for when they use node ports, as they do for a board.
 pub const NODE_PORT: &str = "node port 4433";
 

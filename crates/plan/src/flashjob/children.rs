@@ -46,6 +46,19 @@ pub struct Foreign {
     pub why: String,
 }
 
+/// An object that belongs to a job, if there is that job.
+#[derive(Clone, Debug)]
+pub struct Child<T> {
+    /// The job.
+    pub owner: Owner,
+    /// The target.
+    pub target: String,
+    /// The attempt; 0 for a Service.
+    pub attempt: u32,
+    /// What is known of it.
+    pub facts: T,
+}
+
 /// What an object proves by itself: to whom it belongs and as what, if there is such a job in its namespace.
 pub fn claim(metadata: &ObjectMeta) -> Result<(Owner, Place), Foreign> {
     let none = BTreeMap::new();

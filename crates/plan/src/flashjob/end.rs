@@ -2,8 +2,7 @@
 //!
 //! The flasher says in its termination message what happened; images that do not are believed by their exit code.
 
-use flashjob_api::flashjob::Reason;
-use serde::Deserialize;
+use flashjob_api::flashjob::{Reason, Report};
 
 use crate::flashjob::facts::{Container, Pod, PodPhase};
 use crate::flashjob::ledger::{MESSAGE_BYTES, Outcome};
@@ -37,16 +36,6 @@ impl End {
     }
 }
 
-/// The flasher's termination message.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Report {
-    result: Option<String>,
-    reason: Option<String>,
-    message: Option<String>,
-    digest: Option<String>,
-}
-
 /// Reads the end of an attempt off a Pod that is over.
 pub fn of(pod: &Pod) -> End {
     let Container::Ended { exit_code, reason, message, .. } = &pod.container else {
@@ -61,8 +50,7 @@ pub fn of(pod: &Pod) -> End {
     let report = report.unwrap_or_default();
     let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
     let too_long = "the attempt took longer than timeouts.deviceSeconds";
-    let says = |word: &str| report.result.as_ref().is_some_and(|r| r.eq_ignore_ascii_case(word));
-    let (skipped, failed) = (says("skipped"), says("failed"));
+    let (skipped, failed) = (report.says(Report::SKIPPED), report.says(Report::FAILED));
     match *exit_code {
         // Told to end, many programs exit with 0. That says nothing of the firmware, unless the message does.
         0 if deadline && report.result.is_none() => End::failed(Reason::Timeout, too_long.into()),

@@ -3,7 +3,7 @@
 //! Once a Pod exists the device's Instance is not consulted: the board reboots while it is flashed and may be lost for a
 //! while.
 
-use flashjob_api::flashjob::Reason;
+use flashjob_api::flashjob::{DeviceState as State, Reason};
 
 use crate::flashjob::access::Address;
 use crate::flashjob::end::{self, End};
@@ -13,7 +13,6 @@ use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::pod;
 use crate::flashjob::prepare::is_pinned;
 use crate::flashjob::round::{NO_ROOM, Round, SETTLING};
-use crate::flashjob::waiting::State;
 use crate::time::{after, later};
 
 /// How long an attempt may take where neither ledger nor spec says so.

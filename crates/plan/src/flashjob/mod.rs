@@ -23,6 +23,7 @@ pub mod endpoint;
 pub mod facts;
 mod flashing;
 mod in_use;
+pub mod index;
 pub mod instances;
 pub mod ledger;
 pub mod names;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use flashjob_api::flashjob::flash_pod::{self, env};
 use flashjob_api::flashjob::{ServiceType, Verify, VersionPolicy};
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapEnvSource, ConfigMapKeySelector, Container, ContainerPort,
@@ -14,16 +15,13 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::flashjob::access::{Address, FLASH_PORT};
+use crate::flashjob::access::Address;
 use crate::flashjob::facts::Job;
 use crate::flashjob::instances::Instance;
 use crate::flashjob::ledger::{Record, shard_of};
 use crate::flashjob::names;
 use crate::flashjob::service::{labels, owner};
 use crate::flashjob::spec::Spec;
-
-/// The name of the flash container, as the original named it.
-pub const CONTAINER: &str = "flash-container";
 
 /// The Pod of the record's open attempt.
 pub fn pod(
@@ -36,7 +34,7 @@ pub fn pod(
     let host_network = spec.access.kind == ServiceType::None;
     let mut labels = labels(job, &record.target, &instance.uid);
     labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
-    let mounts = [("tls", "/var/run/flashjob/tls"), ("registry", "/var/run/flashjob/registry")];
+    let mounts = [("tls", flash_pod::TLS_FOLDER), ("registry", flash_pod::REGISTRY_FOLDER)];
     let mut pod = Pod {
         metadata: ObjectMeta {
             name: Some(names::pod(&job.name, &record.target, record.attempt)),
@@ -60,18 +58,18 @@ pub fn pod(
             // original image depends on one of them.
             enable_service_links: Some(!spec.own_image),
             containers: vec![Container {
-                name: CONTAINER.into(),
+                name: flash_pod::CONTAINER.into(),
                 image: Some(spec.image.clone()),
                 env: Some(environment(job, spec, (index, record), instance, address)),
                 env_from: Some(vec![EnvFromSource {
                     config_map_ref: Some(ConfigMapEnvSource {
-                        name: "flashjob-flasher".into(),
+                        name: flash_pod::SETTINGS.into(),
                         optional: Some(true),
                     }),
                     ..EnvFromSource::default()
                 }]),
                 ports: Some(vec![ContainerPort {
-                    container_port: FLASH_PORT,
+                    container_port: flash_pod::PORT.into(),
                     protocol: Some("TCP".into()),
                     ..ContainerPort::default()
                 }]),
@@ -80,7 +78,7 @@ pub fn pod(
                     mounts
                         .iter()
                         .map(|(name, path)| mount(name, path, true))
-                        .chain([mount("tmp", "/tmp", false)])
+                        .chain([mount("tmp", flash_pod::SCRATCH_FOLDER, false)])
                         .collect(),
                 ),
                 security_context: Some(SecurityContext {
@@ -94,8 +92,8 @@ pub fn pod(
                 ..Container::default()
             }],
             volumes: Some(vec![
-                secret("tls", "flashjob-server-tls"),
-                secret("registry", "flashjob-registry"),
+                secret("tls", flash_pod::TLS_SECRET),
+                secret("registry", flash_pod::REGISTRY_SECRET),
                 Volume {
                     name: "tmp".into(),
                     empty_dir: Some(EmptyDirVolumeSource::default()),
@@ -148,17 +146,17 @@ fn environment(
     };
     // The original's seven, in its order.
     let original = [
-        ("FIRMWARE", spec.firmware.clone()),
-        ("UUID", instance.uid.clone()),
-        ("HOST_ENDPOINT", endpoint),
-        ("DEVICE", or(&instance.device, &spec.device)),
-        ("APPLICATION_TYPE", or(&instance.application, &spec.application_type)),
-        ("VERSION", spec.version.clone()),
+        (env::FIRMWARE, spec.firmware.clone()),
+        (env::UUID, instance.uid.clone()),
+        (env::HOST_ENDPOINT, endpoint),
+        (env::DEVICE, or(&instance.device, &spec.device)),
+        (env::APPLICATION_TYPE, or(&instance.application, &spec.application_type)),
+        (env::VERSION, spec.version.clone()),
     ];
     let external_ip = match address {
-        Address::Given(address) => given(("EXTERNAL_IP", address.to_owned())),
+        Address::Given(address) => given((env::EXTERNAL_IP, address.to_owned())),
         Address::OfNode => looked_up(
-            "EXTERNAL_IP",
+            env::EXTERNAL_IP,
             EnvVarSource {
                 field_ref: Some(ObjectFieldSelector {
                     field_path: "status.hostIP".into(),
@@ -169,14 +167,17 @@ fn environment(
         ),
     };
     let ours = [
-        ("ATTEMPT", record.attempt.to_string()),
-        ("PREVIOUS_VERSION", record.previous.clone().unwrap_or_else(|| instance.version.clone())),
-        ("VERIFY", verify.to_owned()),
-        ("VERSION_POLICY", policy.to_owned()),
-        ("DEADLINE_SECONDS", deadline(spec, record).to_string()),
+        (env::ATTEMPT, record.attempt.to_string()),
+        (
+            env::PREVIOUS_VERSION,
+            record.previous.clone().unwrap_or_else(|| instance.version.clone()),
+        ),
+        (env::VERIFY, verify.to_owned()),
+        (env::VERSION_POLICY, policy.to_owned()),
+        (env::DEADLINE_SECONDS, deadline(spec, record).to_string()),
     ];
     let permit = looked_up(
-        "PERMIT",
+        env::PERMIT,
         EnvVarSource {
             config_map_key_ref: Some(ConfigMapKeySelector {
                 name: names::ledger(&job.name, &job.uid, shard_of(index)),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use flashjob_api::flashjob::instance::same_board;
-use flashjob_api::flashjob::{Reason, ServiceType};
+use flashjob_api::flashjob::{DeviceState as State, Reason, ServiceType};
 use jiff::Timestamp;
 
 use crate::flashjob::access::NODE_PORT;
@@ -19,7 +19,7 @@ use crate::flashjob::round::{NO_ROOM, Round};
 use crate::flashjob::selector::Selector;
 use crate::flashjob::service;
 use crate::flashjob::spec::Spec;
-use crate::flashjob::waiting::{self, State};
+use crate::flashjob::waiting;
 use crate::time::after;
 
 /// How long a Service may take to go before nobody is believed to serve its finalizers.

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use flashjob_api::flashjob::Reason;
+use flashjob_api::flashjob::{DeviceState as State, Reason};
 use jiff::Timestamp;
 
 use crate::flashjob::access::NODE_PORT;
@@ -23,7 +23,7 @@ use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::spec::Spec;
 use crate::flashjob::status::{self, Summary};
 use crate::flashjob::twins::Places;
-use crate::flashjob::waiting::{self, State};
+use crate::flashjob::waiting;
 use crate::time::after;
 
 /// What is said while nothing may start yet.

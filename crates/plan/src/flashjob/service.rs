@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use flashjob_api::flashjob::{ExternalTrafficPolicy, ServiceType};
+use flashjob_api::flashjob::{ExternalTrafficPolicy, ServiceType, flash_pod};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::flashjob::access::FLASH_PORT;
 use crate::flashjob::facts::Job;
 use crate::flashjob::names;
 use crate::flashjob::spec::Spec;
@@ -15,7 +14,7 @@ use crate::flashjob::spec::Spec;
 /// The Service of one device.
 pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
     let access = &spec.access;
-    let node_port = access.kind == ServiceType::NodePort;
+    let (node_port, port) = (access.kind == ServiceType::NodePort, flash_pod::PORT.into());
     let mut labels = labels(job, target, uid);
     labels.insert(names::SHAPE.to_owned(), access.shape.clone());
     labels.insert(names::POOL.to_owned(), access.pool.clone());
@@ -33,10 +32,10 @@ pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
             selector: Some(BTreeMap::from([(names::TARGET.to_owned(), target.to_owned())])),
             ports: Some(vec![ServicePort {
                 name: Some("flash".into()),
-                port: FLASH_PORT,
-                target_port: Some(IntOrString::Int(FLASH_PORT)),
+                port,
+                target_port: Some(IntOrString::Int(port)),
                 // Boards dial no other; the API server takes it if its --service-node-port-range has it.
-                node_port: node_port.then_some(FLASH_PORT),
+                node_port: node_port.then_some(port),
                 protocol: Some("TCP".into()),
                 ..ServicePort::default()
             }]),

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use flashjob_api::flashjob::flash_pod;
 use k8s_openapi::DeepMerge;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +15,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use crate::flashjob::names;
-use crate::flashjob::pod::CONTAINER;
 use crate::flashjob::spec::Invalid;
 
 const ROOT: &str = "spec.podTemplate";
@@ -36,13 +36,9 @@ const VALUE_FROM: &[&str] = &["configMapKeyRef", "secretKeyRef", "fieldRef", "re
 
 /// The names in the Pod that are ours. Each must stay what pod.rs says it is, whatever the operator allows.
 const OWN_LABELS: &[&str] = &["app", "uuid"];
-#[rustfmt::skip]
-const OWN_ENV: &[&str] = &[
-    "FIRMWARE", "UUID", "HOST_ENDPOINT", "DEVICE", "APPLICATION_TYPE", "VERSION", "EXTERNAL_IP",
-    "PERMIT", "ATTEMPT", "PREVIOUS_VERSION", "VERIFY", "VERSION_POLICY", "DEADLINE_SECONDS",
-];
 const OWN_VOLUMES: &[&str] = &["tls", "registry", "tmp"];
-const OWN_MOUNTS: &[&str] = &["/var/run/flashjob/tls", "/var/run/flashjob/registry", "/tmp"];
+const OWN_MOUNTS: [&str; 3] =
+    [flash_pod::TLS_FOLDER, flash_pod::REGISTRY_FOLDER, flash_pod::SCRATCH_FOLDER];
 /// The original's images carry their certificates here.
 const CERTIFICATES: &str = "/ota/certs";
 /// An annotation that switches AppArmor off, as securityContext would.
@@ -80,7 +76,7 @@ impl Template {
         let ObjectMeta { labels, annotations, .. } = typed(META, metadata)?;
         let mut pod: PodSpec = typed(SPEC, spec)?;
         for container in pod.containers.iter_mut().filter(|c| c.name.is_empty()) {
-            container.name = CONTAINER.into();
+            container.name = flash_pod::CONTAINER.into();
         }
         let read = Template {
             labels: labels.unwrap_or_default(),
@@ -102,8 +98,8 @@ impl Template {
         let mut theirs = self.spec.clone();
         // DeepMerge would replace some of these lists and mix the entries of others.
         append(&mut ours.volumes, theirs.volumes.take());
-        let our = ours.containers.iter_mut().find(|c| c.name == CONTAINER);
-        let their = theirs.containers.iter_mut().find(|c| c.name == CONTAINER);
+        let our = ours.containers.iter_mut().find(|c| c.name == flash_pod::CONTAINER);
+        let their = theirs.containers.iter_mut().find(|c| c.name == flash_pod::CONTAINER);
         if let (Some(our), Some(their)) = (our, their) {
             append(&mut our.env, their.env.take());
             append(&mut our.env_from, their.env_from.take());
@@ -130,13 +126,15 @@ impl Template {
             refuse_if(own, format_args!("{SPEC}.volumes[{i}].name {}", volume.name), OURS)?;
         }
         let containers = self.spec.containers.iter().enumerate();
-        for (nth, (i, flash)) in containers.filter(|(_, c)| c.name == CONTAINER).enumerate() {
+        for (nth, (i, flash)) in
+            containers.filter(|(_, c)| c.name == flash_pod::CONTAINER).enumerate()
+        {
             let at = format!("{SPEC}.containers[{i}]");
             let why = "an entry before it is the flash container already; make them one";
             refuse_if(nth > 0, &at, why)?;
             refuse_if(flash.restart_policy.is_some(), format_args!("{at}.restartPolicy"), RETRY)?;
             for (i, env) in flash.env.iter().flatten().enumerate() {
-                let own = OWN_ENV.contains(&env.name.as_str());
+                let own = flash_pod::env::ALL.contains(&env.name.as_str());
                 refuse_if(own, format_args!("{at}.env[{i}].name {}", env.name), OURS)?;
             }
             for (i, mount) in flash.volume_mounts.iter().flatten().enumerate() {
@@ -160,7 +158,7 @@ impl Template {
             only(&at, volume, VOLUME, TOO_MUCH)?;
         }
         for (at, container) in entries(SPEC, spec, "containers") {
-            let other = container["name"].as_str().is_some_and(|name| name != CONTAINER);
+            let other = container["name"].as_str().is_some_and(|name| name != flash_pod::CONTAINER);
             refuse_if(other, format_args!("{at}.name"), TOO_MUCH)?;
             only(&at, container, FLASH_CONTAINER, TOO_MUCH)?;
             only_user(&at, container)?;

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
+use flashjob_api::flashjob::DeviceState as State;
+
 use crate::flashjob::endpoint::normal;
 use crate::flashjob::ledger::{Outcome, Pinned, Record};
 use crate::flashjob::round::Round;
-use crate::flashjob::waiting::State;
 
 /// Which entries are at which board, and which are which Instance: with it a job of 100,000 devices that are all found at
 /// once is looked through once, not once for each.

@@ -1,6 +1,6 @@
 //! Where a device is that has no result yet: counted, listed with what it waits for, and with the next look where it has one.
 
-use flashjob_api::flashjob::InFlight;
+use flashjob_api::flashjob::{DeviceState as State, InFlight};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -15,18 +15,6 @@ use crate::flashjob::status;
 /// Allowed for an address while the spec cannot be read.
 const ADDRESS_SECONDS: i64 = 120;
 
-/// Where a device is that has no result yet.
-pub(crate) enum State {
-    Pending,
-    Offline,
-    Blocked,
-    Addressing,
-    Starting,
-    Flashing,
-    Recording,
-    BackOff,
-}
-
 impl Round<'_> {
     /// Notes where a device is that has no result yet.
     pub(crate) fn waits(
@@ -38,21 +26,16 @@ impl Round<'_> {
     ) {
         let children = self.view.children.get(&record.target);
         let address = children.and_then(|c| c.service.here()).and_then(|s| s.address.clone());
-        let (count, name) = {
-            let counts = &mut self.summary.counts;
-            match state {
-                State::Pending => (&mut counts.pending, "Pending"),
-                State::Offline => (&mut counts.offline, "Offline"),
-                State::Blocked => (&mut counts.blocked, "Blocked"),
-                State::Addressing => (&mut counts.waiting, "Addressing"),
-                State::BackOff => (&mut counts.waiting, "BackOff"),
-                State::Starting => (&mut counts.flashing, "Starting"),
-                State::Flashing => (&mut counts.flashing, "Flashing"),
-                State::Recording if record.open => (&mut counts.flashing, "Recording"),
-                State::Recording => (&mut counts.waiting, "Recording"),
-            }
-        };
-        *count += 1;
+        let counts = &mut self.summary.counts;
+        *match state {
+            State::Offline => &mut counts.offline,
+            State::Blocked => &mut counts.blocked,
+            State::Addressing | State::BackOff => &mut counts.waiting,
+            State::Starting | State::Flashing => &mut counts.flashing,
+            State::Recording if record.open => &mut counts.flashing,
+            State::Recording => &mut counts.waiting,
+            State::Pending | State::Other(_) => &mut counts.pending,
+        } += 1;
         let claims = record.open || children.is_some_and(|c| in_use(c, self.now));
         if let Some(pinned) = record.pinned.as_ref()
             && (claims || matches!(state, State::Addressing))
@@ -70,7 +53,7 @@ impl Round<'_> {
             instance: pinned.map(|p| status::shown(&format!("{}/{}", p.namespace, p.name))),
             host_endpoint: pinned.map(|p| status::shown(&p.endpoint)),
             external_ip: address,
-            state: name.to_owned(),
+            state,
             message: Some(ledger::message(why)).filter(|m| !m.is_empty()),
             attempt: i32::try_from(record.attempt).unwrap_or(i32::MAX),
             since: since.map(Time),

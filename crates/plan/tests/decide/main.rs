@@ -36,7 +36,7 @@ fn phase(plan: &Plan) -> Phase {
 
 fn state(plan: &Plan, device: &str) -> String {
     let devices = &plan.status.as_ref().unwrap().in_flight;
-    devices.iter().find(|d| d.uuid == device).unwrap().state.clone()
+    devices.iter().find(|d| d.uuid == device).unwrap().state.to_string()
 }
 
 fn reason(plan: &Plan) -> String {
@@ -54,11 +54,11 @@ fn reasons(plan: &Plan) {
     let listed = |count: i32| usize::try_from(count).unwrap();
     assert!(status.in_flight.len() >= listed(waiting), "who waits is listed: {status:#?}");
     for device in &status.in_flight {
-        assert!(!device.state.is_empty() && device.message.is_some(), "{device:#?}");
+        assert!(!device.state.as_str().is_empty() && device.message.is_some(), "{device:#?}");
         // A wait that is shown to last has an end, and the job is looked at then.
         let held = !matches!(status.phase, Some(Phase::Pending | Phase::InProgress));
-        let ours = device.since.is_none() || device.state == "Recording";
-        let free = ours || device.state == "Blocked" || held;
+        let ours = device.since.is_none() || device.state.as_str() == "Recording";
+        let free = ours || device.state.as_str() == "Blocked" || held;
         let until = device.until.as_ref().map(|time| time.0);
         assert!(until.is_some() || free, "no next look: {device:#?}");
         assert!(until.is_none_or(|at| plan.look_again <= Some(at)), "{device:#?}");

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use flashjob_plan::flashjob::addresses::Addresses;
 use flashjob_plan::flashjob::boards::{Boards, Seniority};
 use flashjob_plan::flashjob::facts::{Children, Container, Pod, PodPhase, Service, Slot};
+use flashjob_plan::flashjob::index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Record};
 use flashjob_plan::flashjob::names;
@@ -200,14 +201,7 @@ impl World {
             }
         }
         for (target, kind) in plan.forget.clone() {
-            let Some(children) = self.children.get_mut(&target) else { continue };
-            match kind {
-                Kind::Service => children.service = Slot::default(),
-                Kind::Pod(attempt) => drop(children.pods.remove(&attempt)),
-            }
-            if children.pods.is_empty() && children.service.seen.is_none() {
-                self.children.remove(&target);
-            }
+            index::forget(&mut self.children, &target, kind);
         }
     }
 

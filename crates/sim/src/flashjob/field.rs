@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::instance::Instance;
-use flashjob_api::flashjob::{FlashJob, FlashJobStatus};
+use flashjob_api::flashjob::{FlashJob, FlashJobStatus, flash_pod};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -78,13 +78,13 @@ impl Field {
         let signer = Signer::generate()?;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": "flashjob-server-tls" },
+            "metadata": { "name": flash_pod::TLS_SECRET },
             "type": "kubernetes.io/tls",
             "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
         });
         let settings = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": "flashjob-flasher" },
+            "metadata": { "name": flash_pod::SETTINGS },
             "data": {
                 "DICE_AUTH_URL": attestation.url(),
                 "COSIGN_PUBLIC_KEY": signer.public_pem(),

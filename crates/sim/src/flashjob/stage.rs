@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance};
-use flashjob_api::flashjob::{FlashJob, FlashJobStatus};
+use flashjob_api::flashjob::{FlashJob, FlashJobStatus, flash_pod};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -277,12 +277,12 @@ impl Stage {
 /// Makes what the flasher finds in its namespace.
 async fn set_up_flasher(client: &Client, certificate: &ServerCert, settings: Value) -> Result<()> {
     let secret: Secret = serde_json::from_value(json!({
-        "metadata": { "name": "flashjob-server-tls" },
+        "metadata": { "name": flash_pod::TLS_SECRET },
         "type": "kubernetes.io/tls",
         "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
     }))?;
     let settings: ConfigMap = serde_json::from_value(json!({
-        "metadata": { "name": "flashjob-flasher" },
+        "metadata": { "name": flash_pod::SETTINGS },
         "data": settings,
     }))?;
     let params = PostParams::default();

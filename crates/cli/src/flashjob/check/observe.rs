@@ -34,7 +34,7 @@ pub const OPERATOR: &str = "operator-controller-manager";
 /// What the operator that works holds.
 const LEASE: &str = "338c7440.flashjob.nbfc.io";
 /// The flasher's settings.
-pub const SETTINGS: &str = "flashjob-flasher";
+pub use flashjob_api::flashjob::flash_pod::SETTINGS;
 /// The original's attestation service.
 pub const DICE_SERVICE: &str = "dice-auth-service";
 const CRD: &str = "flashjobs.application.flashjob.nbfc.io";

@@ -17,7 +17,10 @@ fn devices() -> Vec<Device> {
         ..Instance::default()
     };
     let flashing = Involved {
-        at_work: Some(AtWork { job: "site-a/thermo-0.2.0".into(), state: "Flashing".into() }),
+        at_work: Some(AtWork {
+            job: "site-a/thermo-0.2.0".into(),
+            state: flashjob_api::flashjob::DeviceState::Flashing,
+        }),
         last: None,
     };
     let failed = Involved {

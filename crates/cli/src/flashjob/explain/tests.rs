@@ -29,7 +29,7 @@ fn every_device_that_is_not_done_has_a_sentence_and_something_to_do() {
         counts: Some(Counts { pending: 3, failed: 1, offline: 1, ..Counts::default() }),
         in_flight: vec![InFlight {
             uuid: "n/a".to_owned(),
-            state: "Offline".to_owned(),
+            state: DeviceState::Offline,
             message: Some("no Akri Instance for this device now".to_owned()),
             until: Some(Time(jiff::Timestamp::UNIX_EPOCH)),
             ..InFlight::default()

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use flashjob_api::flashjob::{FlashJobStatus, InFlight};
+use flashjob_api::flashjob::{DeviceState, FlashJobStatus, InFlight};
 
 use crate::shell::clean;
 
@@ -98,7 +98,7 @@ fn bar(title: &str, of: usize, well: usize, badly: usize) -> String {
 }
 
 fn line(device: &InFlight, says: Option<&String>) -> String {
-    let says = says.filter(|_| device.state == "Flashing").or(device.message.as_ref());
+    let says = says.filter(|_| device.state == DeviceState::Flashing).or(device.message.as_ref());
     let attempt = match device.attempt {
         0 | 1 => String::new(),
         more => format!(" (attempt {more})"),
@@ -123,7 +123,7 @@ impl Told {
                 0 | 1 => String::new(),
                 more => format!(", attempt {more}"),
             };
-            let why = device.message.as_ref().filter(|_| device.state != "Flashing");
+            let why = device.message.as_ref().filter(|_| device.state != DeviceState::Flashing);
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             now.push((device.uuid.clone(), format!("{}{attempt}{why}", device.state)));
         }

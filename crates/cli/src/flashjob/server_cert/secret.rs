@@ -13,8 +13,7 @@ use serde_json::json;
 use super::pair::Pair;
 use crate::connect::{Connected, failed};
 
-/// What the flash Pod looks for in the job's namespace.
-pub const NAME: &str = "flashjob-server-tls";
+pub use flashjob_api::flashjob::flash_pod::TLS_SECRET as NAME;
 const CRT: &str = "tls.crt";
 const KEY: &str = "tls.key";
 

@@ -52,7 +52,7 @@ impl<'a> Judge<'a> {
                 wrong.join("; ")
             );
             for device in &status.in_flight {
-                *self.states.entry(device.state.clone()).or_default() += 1;
+                *self.states.entry(device.state.to_string()).or_default() += 1;
             }
             self.last[number] = status;
         }

@@ -150,12 +150,15 @@ fn what_the_operator_needs_is_never_given_away() {
         (spec(json!({ "restartPolicy": "Always" })), "spec.restartPolicy".into()),
         (spec(json!({ "activeDeadlineSeconds": 5 })), "spec.activeDeadlineSeconds".into()),
         (flash(json!({ "restartPolicy": "Always" })), "spec.containers[0].restartPolicy".into()),
-        (spec(json!({ "containers": [{}, { "name": CONTAINER }] })), "spec.containers[1]".into()),
+        (
+            spec(json!({ "containers": [{}, { "name": flash_pod::CONTAINER }] })),
+            "spec.containers[1]".into(),
+        ),
     ];
     for name in OWN_VOLUMES {
         table.push((spec(named("volumes", name)), format!("spec.volumes[1].name {name}")));
     }
-    for name in OWN_ENV {
+    for name in flash_pod::env::ALL {
         table.push((flash(named("env", name)), format!("spec.containers[0].env[1].name {name}")));
     }
     for path in ["/var/run/flashjob/tls", "/var/run/flashjob/registry/", "/tmp", "tmp", "/a/../tmp"]
@@ -316,7 +319,7 @@ fn what_is_on_the_list_is_in_the_pod() {
         ),
         // As people write it in YAML.
         (
-            flash(json!({ "name": CONTAINER, "resources": { "limits": { "cpu": 2 } } })),
+            flash(json!({ "name": flash_pod::CONTAINER, "resources": { "limits": { "cpu": 2 } } })),
             "/spec/containers/0/resources/limits/cpu",
             json!("2"),
         ),
@@ -365,7 +368,7 @@ fn an_unsafe_template_may_do_what_a_pod_may() {
         ("/spec/hostNetwork", json!(true)),
         ("/spec/initContainers/0/restartPolicy", json!("Always")),
         ("/spec/volumes/3/hostPath/path", json!("/dev")),
-        ("/spec/containers/0/name", json!(CONTAINER)),
+        ("/spec/containers/0/name", json!(flash_pod::CONTAINER)),
         ("/spec/containers/0/image", json!("i")),
         ("/spec/containers/0/command/0", json!("debug")),
         ("/spec/containers/0/securityContext/privileged", json!(true)),
@@ -386,7 +389,7 @@ fn the_lists_are_those_of_the_pod() {
     let spec = pod.spec.unwrap();
     let container = &spec.containers[0];
     let mut env: Vec<_> = container.env.iter().flatten().map(|EnvVar { name, .. }| name).collect();
-    let mut own_env = OWN_ENV.to_vec();
+    let mut own_env = flash_pod::env::ALL.to_vec();
     env.sort();
     own_env.sort();
     assert_eq!(env, own_env);

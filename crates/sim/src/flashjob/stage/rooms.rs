@@ -1,7 +1,7 @@
 //! More namespaces than the one of the boards: jobs in them flash the same boards, and share the addresses.
 
 use anyhow::{Context, Result};
-use flashjob_api::flashjob::FlashJob;
+use flashjob_api::flashjob::{FlashJob, flash_pod};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -18,8 +18,8 @@ impl Stage {
     /// Makes a namespace in which flashers find what they need.
     pub async fn furnish(&self, namespace: &str) -> Result<()> {
         self.cluster.make_namespace(namespace).await?;
-        self.copy::<Secret>("flashjob-server-tls", namespace).await?;
-        self.copy::<ConfigMap>("flashjob-flasher", namespace).await
+        self.copy::<Secret>(flash_pod::TLS_SECRET, namespace).await?;
+        self.copy::<ConfigMap>(flash_pod::SETTINGS, namespace).await
     }
 
     async fn copy<K>(&self, name: &str, namespace: &str) -> Result<()>

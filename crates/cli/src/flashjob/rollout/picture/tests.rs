@@ -5,7 +5,7 @@ use super::*;
 fn status() -> FlashJobStatus {
     let in_flight = |uuid: &str, state: &str, message: &str, attempt| InFlight {
         uuid: uuid.to_owned(),
-        state: state.to_owned(),
+        state: state.to_owned().into(),
         message: Some(message.to_owned()),
         attempt,
         ..InFlight::default()
