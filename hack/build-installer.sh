@@ -18,12 +18,12 @@ files=(
   config/manager/namespace.yaml
   "$crd"
   config/rbac/service_account.yaml
-  config/rbac/role.yaml
-  config/rbac/role_binding.yaml
+  config/rbac/flashjob/role.yaml
+  config/rbac/flashjob/role_binding.yaml
   config/rbac/leader_election_role.yaml
   config/rbac/leader_election_role_binding.yaml
-  config/rbac/flashjob_viewer_role.yaml
-  config/rbac/flashjob_editor_role.yaml
+  config/rbac/flashjob/viewer_role.yaml
+  config/rbac/flashjob/editor_role.yaml
   config/manager/metrics_service.yaml
   config/manager/network_policy.yaml
   config/manager/manager.yaml

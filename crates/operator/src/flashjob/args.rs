@@ -6,6 +6,7 @@ use flashjob_plan::flashjob::allow_list::AllowList;
 use flashjob_plan::flashjob::facts::DeviceNamespaces;
 
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 #[command(next_help_heading = "FlashJob")]
 pub struct Options {
     /// Where jobs may find devices: * (everywhere), own (the job's namespace), or a list of namespaces

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clap::{ArgAction, Args, ValueEnum};
 
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub struct Options {
     /// Take turns with other replicas: only the holder of the lease works. Switch it off only where a single process
     /// ever runs

@@ -87,7 +87,7 @@ async fn a_panic_in_the_look_at_one_job_is_told_on_it_and_others_go_on() -> Resu
         site.flash(&job, &boards[1..]).await?;
         site.phase(&job, Phase::Completed).await?;
     }
-    let told = operator.log().matches("a look at a job panicked").count();
+    let told = operator.log().matches("the reconcile of a job panicked").count();
     assert_eq!(told, 1, "{}", operator.log());
     assert!(operator.log().contains(&format!("job={}/unlucky", site.namespace)));
     answers(metrics, "/metrics", 200, "flashjob_internal_errors_total 1\n").await?;

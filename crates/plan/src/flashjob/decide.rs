@@ -169,7 +169,7 @@ fn troubled(view: &View<'_>) -> Option<FlashJobStatus> {
 pub fn internal_error(job: &Job, fault: &str, again: Timestamp) -> Plan {
     let message = format!(
         "the operator has a fault that this job has met: {}. Nothing is started for it, other jobs go on. Report it with the \
-         operator's log line \"a look at a job panicked\". It is tried again at {}, when the spec changes, and when the \
+         operator's log line \"the reconcile of a job panicked\". It is tried again at {}, when the spec changes, and when the \
          operator restarts",
         ledger::message(fault),
         again.strftime("%H:%M:%S UTC")
