@@ -69,11 +69,10 @@ pub async fn run(to: &Connection, wanted: Plan, shell: &Shell) -> Result<End> {
 fn from_file(file: &Path, to: &Connection, own: &str) -> Result<FlashJob> {
     let what = || format!("cannot read {}", file.display());
     let mut text = String::new();
-    match file == Path::new("-") {
-        true => std::io::stdin().lock().take(LONGEST).read_to_string(&mut text),
-        false => {
-            std::fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
-        }
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(LONGEST).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
     }
     .with_context(what)?;
     let mut job: FlashJob = serde_saphyr::from_str(&text)

@@ -49,12 +49,13 @@ async fn a_rollout_is_followed_in_lines_to_its_end() -> Result<()> {
 async fn failures_end_with_their_own_code_and_can_be_tried_again() -> Result<()> {
     let mut site = Site::new(|pod| {
         let first = pod.metadata.name.as_deref().is_some_and(|name| name.ends_with("-1"));
-        match first {
-            true => Script::failure(
+        if first {
+            Script::failure(
                 1,
                 r#"{"result":"Failed","reason":"WrongPlatform","message":"not for it"}"#,
-            ),
-            false => Script::success(""),
+            )
+        } else {
+            Script::success("")
         }
     })
     .await?;

@@ -176,9 +176,10 @@ fn walk(
     // What compressed the layer left a checksum at its very end.
     budget.bytes = limit.saturating_sub(end);
     let mut rest = archive.into_inner().take(budget.bytes + 1);
-    match io::copy(&mut rest, &mut io::sink()).map_err(unreadable)? > budget.bytes {
-        true => Err(too_much(limit)),
-        false => Ok(()),
+    if io::copy(&mut rest, &mut io::sink()).map_err(unreadable)? > budget.bytes {
+        Err(too_much(limit))
+    } else {
+        Ok(())
     }
 }
 
@@ -190,9 +191,10 @@ fn extension(entry: &mut impl Read) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = entry.take(EXTENSION + 1).read_to_end(&mut bytes);
     read.map_err(|e| format!("a layer cannot be read: {e}"))?;
-    match bytes.len() as u64 > EXTENSION {
-        true => Err(format!("a layer has a name of more than {EXTENSION} bytes")),
-        false => Ok(bytes),
+    if bytes.len() as u64 > EXTENSION {
+        Err(format!("a layer has a name of more than {EXTENSION} bytes"))
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -123,9 +123,10 @@ async fn judge(
         return Ok(Err(format!("a signature of the form {media_type:?} is not supported")));
     }
     let Some(signature) = layer.annotations.get(SIGNATURE).filter(|text| !text.is_empty()) else {
-        return match layer.annotations.contains_key(REKOR) {
-            true => refused("a signature that is only in a Rekor bundle is not supported"),
-            false => refused("a payload without a signature"),
+        return if layer.annotations.contains_key(REKOR) {
+            refused("a signature that is only in a Rekor bundle is not supported")
+        } else {
+            refused("a payload without a signature")
         };
     };
     let signature = STANDARD.decode(signature.trim()).ok();

@@ -33,9 +33,10 @@ impl<R: BufRead> Zstd<R> {
     fn check_sum(&self) -> io::Result<()> {
         let (said, found) =
             (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
-        match said.is_none() || said == found {
-            true => Ok(()),
-            false => Err(io::Error::other("its content has another checksum than it says")),
+        if said.is_none() || said == found {
+            Ok(())
+        } else {
+            Err(io::Error::other("its content has another checksum than it says"))
         }
     }
 

@@ -65,24 +65,22 @@ async fn a_token_is_fetched_where_the_registry_says_with_the_login_and_again_whe
         if head.starts_with("GET /token?") {
             let fine =
                 head.contains("scope=repository%3Afw%3Apull") && head.contains("service=sim");
-            return match fine && head.to_ascii_lowercase().contains(&basic.to_ascii_lowercase()) {
-                true => {
-                    Verdict::Answer("200 OK", String::new(), format!(r#"{{"token":"t{number}"}}"#))
-                }
-                false => Verdict::Answer("401 Unauthorized", String::new(), String::new()),
+            return if fine && head.to_ascii_lowercase().contains(&basic.to_ascii_lowercase()) {
+                Verdict::Answer("200 OK", String::new(), format!(r#"{{"token":"t{number}"}}"#))
+            } else {
+                Verdict::Answer("401 Unauthorized", String::new(), String::new())
             };
         }
         // The first token is good for manifests alone, as if it ran out on the way.
         let good = lower.contains("authorization: bearer t")
             && !(head.contains("/blobs/") && lower.contains("authorization: bearer t3\r"));
-        match good {
-            true => Verdict::Pass,
-            false => {
-                let challenge = format!(
-                    "WWW-Authenticate: Bearer realm=\"http://{host}/token\",service=\"sim\"\r\n"
-                );
-                Verdict::Answer("401 Unauthorized", challenge, String::new())
-            }
+        if good {
+            Verdict::Pass
+        } else {
+            let challenge = format!(
+                "WWW-Authenticate: Bearer realm=\"http://{host}/token\",service=\"sim\"\r\n"
+            );
+            Verdict::Answer("401 Unauthorized", challenge, String::new())
         }
     })
     .await?;

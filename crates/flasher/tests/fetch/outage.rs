@@ -61,9 +61,8 @@ async fn a_download_that_breaks_off_goes_on_where_it_broke() -> Result<()> {
     let registry = Registry::start().await?;
     let content = noise(900_000);
     registry.push("fw", "1", &Image::of_firmware(&content)?).await?;
-    let front = Front::start(&registry.host(), |_, head| match head.contains("/blobs/") {
-        true => Verdict::Cut(300_000),
-        false => Verdict::Pass,
+    let front = Front::start(&registry.host(), |_, head| {
+        if head.contains("/blobs/") { Verdict::Cut(300_000) } else { Verdict::Pass }
     })
     .await?;
     let mut through = source(&registry, "");
@@ -86,17 +85,13 @@ async fn a_server_that_starts_over_is_followed_to_the_start() -> Result<()> {
     let second = std::sync::atomic::AtomicBool::new(false);
     let host = registry.host();
     let front = Front::start(&host, move |_, head| {
-        let again = second.load(std::sync::atomic::Ordering::SeqCst);
-        match head.contains(&layer) {
-            true if again => {
-                // A server that knows no ranges: the whole again.
-                Verdict::Whole
-            }
-            true => {
-                second.store(true, std::sync::atomic::Ordering::SeqCst);
-                Verdict::Cut(300_000)
-            }
-            false => Verdict::Pass,
+        if !head.contains(&layer) {
+            Verdict::Pass
+        } else if second.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            // A server that knows no ranges: the whole again.
+            Verdict::Whole
+        } else {
+            Verdict::Cut(300_000)
         }
     })
     .await?;

@@ -137,3 +137,97 @@ fn reconcile<C: Controller>(controller: &mut C, key: &str) {
     let pause = controller.reconcile(key);
     controller.queue().end(key, began, Instant::now(), pause);
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::Client;
+    use kube::client::Body;
+
+    use super::*;
+
+    /// A controller that writes down what it is asked for. An input is a key, or `ready`.
+    struct Toy {
+        queue: Queue,
+        pool: Pool,
+        ready: bool,
+        done: mpsc::UnboundedSender<String>,
+    }
+
+    impl Controller for Toy {
+        type Input = &'static str;
+
+        fn take(&mut self, input: &'static str) {
+            match input {
+                "ready" => self.ready = true,
+                key => self.queue.wake_at(key, Instant::now()),
+            }
+        }
+
+        fn is_ready(&self) -> bool {
+            self.ready
+        }
+
+        fn begin(&mut self) {
+            let _ = self.done.send("begin".to_owned());
+        }
+
+        fn order(&self, one: &str, other: &str) -> Ordering {
+            one.cmp(other)
+        }
+
+        fn reconcile(&mut self, key: &str) -> Duration {
+            let _ = self.done.send(key.to_owned());
+            if key == "slow" {
+                std::thread::sleep(2 * SLICE);
+            }
+            Duration::ZERO
+        }
+
+        fn whose(&self, key: &str) -> Option<Whose> {
+            Some(Whose { namespace: key[..1].to_owned(), key: key.to_owned() })
+        }
+
+        fn queue(&mut self) -> &mut Queue {
+            &mut self.queue
+        }
+
+        fn pool(&self) -> &Pool {
+            &self.pool
+        }
+    }
+
+    /// What a controller is asked for, in order, when it is given these inputs and then told to stop.
+    async fn asked(inputs: &[&'static str], expected: usize) -> Vec<String> {
+        let nobody = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, tower::BoxError>>()
+        });
+        let pool = Pool::new(Client::new(nobody, "default"), 1);
+        let (done, mut told) = mpsc::unbounded_channel();
+        let (sender, arriving) = mpsc::channel(MOST_INPUTS);
+        let (say_stop, stop) = flag::channel(false);
+        for input in inputs {
+            sender.send(*input).await.unwrap();
+        }
+        let toy = Toy { queue: Queue::default(), pool, ready: false, done };
+        let listen = async {
+            let mut words = Vec::new();
+            while words.len() < expected {
+                words.extend(told.recv().await);
+            }
+            let _ = say_stop.send(true);
+            words
+        };
+        tokio::join!(run(toy, arriving, stop), listen).1
+    }
+
+    #[tokio::test]
+    async fn nothing_is_reconciled_before_enough_is_known_and_then_all_in_order() {
+        assert_eq!(asked(&["b", "c", "a", "b", "ready"], 4).await, ["begin", "a", "b", "c"]);
+    }
+
+    #[tokio::test]
+    async fn the_first_keys_are_reconciled_together_however_long_that_takes() {
+        let asked = asked(&["z", "slow", "a", "ready"], 4).await;
+        assert_eq!(asked, ["begin", "a", "slow", "z"]);
+    }
+}

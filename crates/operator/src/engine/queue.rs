@@ -87,9 +87,10 @@ impl Queue {
 
     /// When there is something to do next; `None`: not before something happens.
     pub fn next(&self) -> Option<Instant> {
-        match self.left_over.is_empty() {
-            true => self.due.first().map(|(at, _)| *at),
-            false => Some(Instant::now()),
+        if self.left_over.is_empty() {
+            self.due.first().map(|(at, _)| *at)
+        } else {
+            Some(Instant::now())
         }
     }
 

@@ -1,8 +1,11 @@
 //! Carries out plans. No choices here: a plan says what, this says how. Nothing here waits: every write goes to the pool.
 
+mod ledger;
+
 use std::time::Duration;
 
 use flashjob_plan::flashjob::children::{self, Owner};
+use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::ledger::Change;
 use flashjob_plan::flashjob::{
     AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner,
@@ -24,7 +27,6 @@ use crate::engine::status;
 use crate::engine::write;
 use crate::process::client::words;
 use crate::process::clock;
-use flashjob_plan::flashjob::index::Doubt;
 
 /// A job that waits is looked at this often, however long it waits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
@@ -173,9 +175,10 @@ impl FlashJobController {
             let Some(job) = self.jobs.get(&doubt.job) else {
                 // Not seen or not loaded yet, or gone for good. Only the complete list of jobs tells.
                 let gone = self.synced.contains("flashjobs") && self.owner(&doubt.job).is_none();
-                match gone {
-                    true => self.orphan_left(&doubt),
-                    false => self.recheck(doubt),
+                if gone {
+                    self.orphan_left(&doubt)
+                } else {
+                    self.recheck(doubt)
                 }
                 continue;
             };
@@ -321,105 +324,5 @@ impl FlashJobController {
             Answer::StatusWritten { result, events }
         });
         false
-    }
-
-    fn write_ledger(&mut self, uid: &str, plan: LedgerPlan, ended: &[AttemptEnd]) {
-        let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.ledger.reading || job.backoff.until().is_some() {
-            return;
-        }
-        let facts = job.seen.job.clone();
-        match plan {
-            LedgerPlan::Keep => {}
-            LedgerPlan::Create(ledger) => {
-                job.ledger.reading = true;
-                self.enqueue(uid, |caller| async move {
-                    let created = ledger::create(&caller, &facts, &owner(&facts), &ledger).await;
-                    let filled = created.map(|mut shards| {
-                        for (index, shard) in shards.iter_mut().enumerate() {
-                            shard.data = ledger.shard_data(index);
-                        }
-                        shards
-                    });
-                    Answer::LedgerCreated(filled)
-                });
-            }
-            LedgerPlan::Clear(remains) => {
-                job.ledger.reading = true;
-                self.enqueue(uid, |caller| async move {
-                    for (name, object) in remains {
-                        let gone = write::delete::<slim::ConfigMap>(
-                            &caller,
-                            &facts.namespace,
-                            &name,
-                            &object,
-                        );
-                        if let Err(error) = gone.await {
-                            return Answer::LedgerCleared(Err(words(&error)));
-                        }
-                    }
-                    Answer::LedgerCleared(Ok(()))
-                });
-            }
-            LedgerPlan::Update(change) => self.flush(uid, &change, ended),
-        }
-    }
-
-    /// Writes what changed, one write at a time per ConfigMap, in groups.
-    fn flush(&mut self, uid: &str, change: &Change, ended: &[AttemptEnd]) {
-        for shard in change.shards() {
-            let Some(job) = self.jobs.get_mut(uid) else { return };
-            if job.ledger.flushing.contains_key(&shard) {
-                continue;
-            }
-            let now = Instant::now();
-            let next = job.ledger.flushed.get(&shard).map(|last| *last + ledger::GROUP);
-            if let Some(at) = next.filter(|at| *at > now) {
-                self.wake_at(uid, at);
-                continue;
-            }
-            let Some(ledger) = job.ledger.sealed() else { return };
-            let keys = ledger.patch(shard, change);
-            let before = job.ledger.shards.get(shard).cloned();
-            // Its part alone: with many shards, so many whole changes would be more than the operator may use.
-            job.ledger.flushing.insert(shard, change.part(shard));
-            let facts = job.seen.job.clone();
-            let of_this_shard =
-                |end: &&AttemptEnd| flashjob_plan::flashjob::ledger::shard_of(end.index) == shard;
-            let ended: Vec<AttemptEnd> = ended.iter().filter(of_this_shard).cloned().collect();
-            self.enqueue(uid, |caller| async move {
-                let began = Instant::now();
-                let result = match before {
-                    Some(before) => ledger::patch(&caller, &facts.namespace, &before, &keys)
-                        .await
-                        .map_err(|error| words(&error)),
-                    None => {
-                        let data = keys.into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
-                        ledger::add(&caller, &facts, &owner(&facts), shard, data).await
-                    }
-                };
-                Answer::LedgerFlushed { shard, took: began.elapsed(), result, ended }
-            });
-        }
-    }
-
-    /// Reads the job's ledger again: a write did not go as it should. When it was one that makes or clears the ledger, there
-    /// may be anything.
-    pub(super) fn reread_ledger(&mut self, uid: &str, why: &str, anything: bool) {
-        let Some(job) = self.jobs.get_mut(uid) else { return };
-        let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
-        tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");
-        job.ledger.reading = true;
-        let until = job.write_failed(why);
-        let (owner, large) = (Owner::of(&job.seen.job), self.parking.large());
-        self.enqueue(uid, |caller| async move {
-            // No retry without back-off, and no slot for it.
-            tokio::time::sleep_until(until).await;
-            let read = match anything {
-                true => ledger::list(&caller, &owner).await,
-                false => ledger::read(&caller, &owner, large).await.map(|(ledger, _)| ledger),
-            };
-            Answer::LedgerRead { result: read.map(Box::new), anything }
-        });
     }
 }

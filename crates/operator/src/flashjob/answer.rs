@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flashjob_plan::flashjob::children::Foreign;
+use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Refusal};
+use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
@@ -17,8 +18,6 @@ use super::refusal;
 use crate::engine::write::Created;
 use crate::process::client::words;
 use crate::process::clock;
-use flashjob_plan::flashjob::children::Child;
-use flashjob_plan::flashjob::index::Doubt;
 
 /// An object that is there although no watch shows it is read again after this.
 const RECHECK: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@ use flashjob_plan::flashjob::addresses::Addresses;
 use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::children::Owner;
 use flashjob_plan::flashjob::facts::{Settings, View};
+use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instances;
 use flashjob_plan::flashjob::{Plan, boards_held, decide, internal_error};
 use tokio::sync::{mpsc, watch};
@@ -26,7 +27,6 @@ use crate::engine::turns::Whose;
 use crate::engine::watch::Watches;
 use crate::engine::{self, Controller};
 use crate::process::{self, clock};
-use flashjob_plan::flashjob::index::Index;
 
 /// A job is reconciled not more often than this times the number of its devices.
 const PAUSE_PER_DEVICE: Duration = Duration::from_micros(50);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flashjob_plan::flashjob::children::Foreign;
+use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Service};
+use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use kube::runtime::events::Event;
 
@@ -12,8 +13,6 @@ use super::observe::SeenJob;
 use super::parking::Loaded;
 use super::watches::Watched;
 use crate::engine::write::Created;
-use flashjob_plan::flashjob::children::Child;
-use flashjob_plan::flashjob::index::Doubt;
 
 /// Everything the controller takes in.
 pub enum Input {

@@ -154,9 +154,10 @@ impl Metrics {
             }
         }
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        match oldest.is_empty() {
-            true => waiting.remove(job),
-            false => waiting.insert(job.to_owned(), oldest),
+        if oldest.is_empty() {
+            waiting.remove(job)
+        } else {
+            waiting.insert(job.to_owned(), oldest)
         };
     }
 

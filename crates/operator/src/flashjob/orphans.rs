@@ -10,13 +10,13 @@
 
 use std::time::Duration;
 
+use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
+use flashjob_plan::flashjob::index::Doubt;
 
 use super::controller::FlashJobController;
 use super::input::Input;
 use crate::process::clock;
-use flashjob_plan::flashjob::children::Child;
-use flashjob_plan::flashjob::index::Doubt;
 
 /// The strays of one namespace that are followed.
 const MOST_STRAYS: usize = 100;

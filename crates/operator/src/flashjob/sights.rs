@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::concerns::{Concerns, Marks};
 use flashjob_plan::flashjob::facts::Service;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
@@ -14,7 +15,6 @@ use super::slim;
 use super::watches::{self, Watched};
 use crate::engine::watch::WatchEvent;
 use crate::process::clock;
-use flashjob_plan::flashjob::children::Child;
 
 impl FlashJobController {
     /// A watch has said something.

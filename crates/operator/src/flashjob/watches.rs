@@ -1,6 +1,6 @@
 //! What FlashJob watches: jobs, Akri's Instances, and the Pods and Services of jobs.
 
-use flashjob_plan::flashjob::children::Foreign;
+use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Service};
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::names;
@@ -12,7 +12,6 @@ use super::input::Input;
 use super::observe;
 use super::slim;
 use crate::engine::watch::{WatchEvent, Watches};
-use flashjob_plan::flashjob::children::Child;
 
 /// Jobs that are listed at once.
 const JOBS_PER_PAGE: u32 = 8;

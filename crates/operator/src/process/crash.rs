@@ -84,13 +84,14 @@ where
             std::process::abort();
         }
         let sent = self.inner.call(request);
-        match here {
-            false => sent.boxed(),
-            true => async move {
+        if here {
+            async move {
                 let _answer = sent.await;
                 std::process::abort()
             }
-            .boxed(),
+            .boxed()
+        } else {
+            sent.boxed()
         }
     }
 }

@@ -44,10 +44,12 @@ const ADDRESSES: usize = 5;
 pub async fn run(seed: u64, boards: usize, tell: &dyn Fn(&str)) -> Result<Report> {
     let world = World::new(seed, boards);
     tell(&format!("seed {seed}: {}", world.summary()));
-    let clean = match world.full() {
-        true => Some(history(&world.friendly(), tell).await.context("the friendly world")?),
+    let clean = if world.full() {
+        Some(history(&world.friendly(), tell).await.context("the friendly world")?)
+    } else {
         // A short run says nothing about time.
-        false => None,
+
+        None
     };
     let hostile = history(&world, tell).await;
     let hostile = hostile.with_context(|| format!("the hostile world of seed {seed}"))?;

@@ -80,9 +80,10 @@ async fn run(args: &Args) -> Result<bool> {
         args.seed.as_ref().is_some_and(|seeds| seeds.clone().count() == 1) || !args.at.is_empty();
     // Schedules mostly wait, so there are more than cores.
     let arenas = args.arenas.unwrap_or(if args.full { 8 } else { 4 });
-    let good = match PARTS.into_iter().any(wants) {
-        true => play_parts(args, if one { 1 } else { arenas }, wants).await?,
-        false => true,
+    let good = if PARTS.into_iter().any(wants) {
+        play_parts(args, if one { 1 } else { arenas }, wants).await?
+    } else {
+        true
     };
     if wants("hostile") {
         let boards = args.boards.unwrap_or(if args.full { 500 } else { 20 });

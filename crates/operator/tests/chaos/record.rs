@@ -63,9 +63,8 @@ impl Record {
                 let before = sender.borrow().get(&key).cloned();
                 let more = judge(&job, before.as_ref(), &kubelet.starts());
                 lock(&found).extend(more);
-                sender.send_modify(|jobs| match gone {
-                    true => drop(jobs.remove(&key)),
-                    false => drop(jobs.insert(key, job)),
+                sender.send_modify(|jobs| {
+                    if gone { drop(jobs.remove(&key)) } else { drop(jobs.insert(key, job)) }
                 });
             }
         });

@@ -50,15 +50,14 @@ pub fn verdict(seed: u64, plays: &[Played]) -> Option<Result<Played>> {
     plays.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
     let repeats = plays.len() - 1;
     let middle = plays.get(plays.len() / 2).copied().unwrap_or_default();
-    Some(match held_up {
-        false => Ok(Played { repeats, ..middle }),
-        true => {
-            let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-            let words = format!(
-                "times as long as alone: {ratios:.2?}, all but the first without other schedules; load of the machine: {load}"
-            );
-            Err(anyhow!(failure(&Plot::new(seed), &[Problem::new(Kind::Late, words)], "")))
-        }
+    Some(if held_up {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let words = format!(
+            "times as long as alone: {ratios:.2?}, all but the first without other schedules; load of the machine: {load}"
+        );
+        Err(anyhow!(failure(&Plot::new(seed), &[Problem::new(Kind::Late, words)], "")))
+    } else {
+        Ok(Played { repeats, ..middle })
     })
 }
 
@@ -71,9 +70,10 @@ async fn once(arena: &Arena, plot: &Plot) -> Result<(Told, String)> {
     let world = World::new(arena, plot).await?;
     let attacker = Attacker::new(&arena.cluster, &world.attacker).await?;
     attacker.is_held_back(&world.victim).await?;
-    let _collector = match plot.collector {
-        true => arena.cluster.controller_manager(&["garbagecollector"]).await?,
-        false => None,
+    let _collector = if plot.collector {
+        arena.cluster.controller_manager(&["garbagecollector"]).await?
+    } else {
+        None
     };
     let operators = Operators::start(arena, plot.flags())?;
     let run = Run { arena, plot, world: &world, attacker: &attacker, operators: &operators };

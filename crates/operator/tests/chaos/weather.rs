@@ -41,22 +41,21 @@ impl Climate {
     fn of(seed: u64) -> Self {
         let mut luck = Luck::new(seed);
         // Each trouble is absent in half of the seeds, so that single ones and mixes both come.
-        let mut often = |most: usize| match luck.chance(1, 2) {
-            true => luck.below(most),
-            false => 0,
-        };
+        let mut often = |most: usize| if luck.chance(1, 2) { luck.below(most) } else { 0 };
         let (lost_writes, lost_answers, refused_writes) = (often(150), often(150), often(150));
         let (late_writes, hangs) = (often(300), often(15));
         let (failed_reads, old_lists) = (often(200), often(700));
         let (lagging, lost_events, gone, cut) = (often(500), often(150), often(80), often(80));
         let kinds = ["flashjobs", "instances", "pods", "services"];
-        let slow_kind = match luck.chance(1, 3) {
-            true => kinds.get(luck.below(4)).map(|k| (*k, millis(100 + luck.below(700)))),
-            false => None,
+        let slow_kind = if luck.chance(1, 3) {
+            kinds.get(luck.below(4)).map(|k| (*k, millis(100 + luck.below(700))))
+        } else {
+            None
         };
-        let outage = match luck.chance(1, 3) {
-            true => Some((millis(luck.below(3000)), millis(200 + luck.below(1500)))),
-            false => None,
+        let outage = if luck.chance(1, 3) {
+            Some((millis(luck.below(3000)), millis(200 + luck.below(1500))))
+        } else {
+            None
         };
         let clears_after = millis(2000 + luck.below(3000));
         Self {

@@ -87,10 +87,12 @@ async fn a_pod_past_its_deadline_is_not_followed_by_another_while_its_container_
 async fn an_attempt_that_takes_too_long_is_a_timeout_with_the_pods_words() -> Result<()> {
     let site = Site::new(|pod| {
         let script = Script::ending(End::Never);
-        match serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.11\"") {
-            true => script.on_sigterm(Duration::from_secs(1), 1, "cut off at 40 %"),
+        if serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.11\"") {
+            script.on_sigterm(Duration::from_secs(1), 1, "cut off at 40 %")
+        } else {
             // Told to end it ends well, and that is no word of the firmware.
-            false => script.on_sigterm(Duration::from_secs(1), 0, ""),
+
+            script.on_sigterm(Duration::from_secs(1), 0, "")
         }
     })
     .await?;
@@ -114,9 +116,10 @@ async fn an_attempt_that_takes_too_long_is_a_timeout_with_the_pods_words() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sidecar_that_never_ends_holds_nothing_up() -> Result<()> {
     let site = Site::new(|pod| {
-        match serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.11\"") {
-            true => Script::success("").sidecars_run_on(),
-            false => Script::failure(3, "no such partition").sidecars_run_on(),
+        if serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.11\"") {
+            Script::success("").sidecars_run_on()
+        } else {
+            Script::failure(3, "no such partition").sidecars_run_on()
         }
     })
     .await?;

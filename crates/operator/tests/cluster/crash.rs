@@ -17,9 +17,10 @@ use crate::site::{PATIENCE, Site};
 /// One board's container starts late and the other's runs long, so that a crash meets Pods in every state.
 fn script(pod: &Pod) -> Script {
     let text = serde_json::to_string(pod).unwrap_or_default();
-    match text.contains("192.0.2.11") {
-        true => Script::success("").start_after(Duration::from_millis(400)),
-        false => Script::success("").run_for(Duration::from_millis(600)),
+    if text.contains("192.0.2.11") {
+        Script::success("").start_after(Duration::from_millis(400))
+    } else {
+        Script::success("").run_for(Duration::from_millis(600))
     }
 }
 
@@ -58,9 +59,10 @@ async fn a_ledger_that_was_written_after_all_is_no_trouble_any_more() -> Result<
     let gate = Gate::start(&site.cluster, move |call| {
         no_pod_yet.fetch_and(call.resource() != "pods", Ordering::AcqRel);
         let ledger = call.method == "PATCH" && call.resource() == "configmaps";
-        match ledger && no_pod_yet.load(Ordering::Acquire) {
-            true => Verdict::PassThenDrop,
-            false => Verdict::Pass,
+        if ledger && no_pod_yet.load(Ordering::Acquire) {
+            Verdict::PassThenDrop
+        } else {
+            Verdict::Pass
         }
     })
     .await?;

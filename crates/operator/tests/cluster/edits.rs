@@ -121,9 +121,10 @@ async fn a_device_taken_out_while_it_is_flashed_finishes_and_stays_on_record() -
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_taken_out_whose_flash_fails_stays_on_record_as_failed() -> Result<()> {
     let site = Site::new(|pod| {
-        match serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.13\"") {
-            true => Script::default(),
-            false => Script::failure(1, "no such partition").run_for(A_WHILE),
+        if serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.13\"") {
+            Script::default()
+        } else {
+            Script::failure(1, "no such partition").run_for(A_WHILE)
         }
     })
     .await?;

@@ -100,9 +100,12 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
     let boards = site.two_boards().await?;
     let awake = Arc::new(AtomicBool::new(true));
     let after_sleep = awake.clone();
-    let gate = Gate::start(&site.cluster, move |_| match after_sleep.load(Ordering::Acquire) {
-        true => Verdict::Pass,
-        false => Verdict::Answer(500, "{}".into()),
+    let gate = Gate::start(&site.cluster, move |_| {
+        if after_sleep.load(Ordering::Acquire) {
+            Verdict::Pass
+        } else {
+            Verdict::Answer(500, "{}".into())
+        }
     })
     .await?;
     let mut operator = site.operator_with(&[], Some(&gate)).await?;

@@ -73,15 +73,13 @@ async fn a_read_that_fails_again_and_again_holds_up_no_other_job() -> Result<()>
         call.resource() == "pods" && stuck && !mended.load(Ordering::Acquire)
     };
     let fixed = mended.clone();
-    let lose = move |call: &Call| match call.method == "POST" && broken(call, &fixed) {
-        true => Verdict::Drop,
-        false => Verdict::Pass,
+    let lose = move |call: &Call| {
+        if call.method == "POST" && broken(call, &fixed) { Verdict::Drop } else { Verdict::Pass }
     };
     let gate = Gate::start(&site.cluster, lose).await?;
     let (fixed, failure) = (mended.clone(), json!({ "kind": "Status", "code": 500 }).to_string());
-    gate.judge_reads(move |call| match broken(call, &fixed) {
-        true => Verdict::Answer(500, failure.clone()),
-        false => Verdict::Pass,
+    gate.judge_reads(move |call| {
+        if broken(call, &fixed) { Verdict::Answer(500, failure.clone()) } else { Verdict::Pass }
     });
     let operator = site.operator_with(&["--max-writes=1"], Some(&gate)).await?;
     site.flash("stuck", &boards[..1]).await?;

@@ -28,9 +28,8 @@ async fn any_job_name_will_do() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
-    let site = Site::new(|pod| match pod.name_any().ends_with("-1") {
-        true => Script::ending(End::Never),
-        false => Script::default(),
+    let site = Site::new(|pod| {
+        if pod.name_any().ends_with("-1") { Script::ending(End::Never) } else { Script::default() }
     })
     .await?;
     let boards = site.boards(1).await?;
@@ -49,9 +48,8 @@ async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
 /// operator that dies before it makes the Pod leaves the same.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_deletes_while_the_operator_is_down_is_made_again() -> Result<()> {
-    let site = Site::new(|pod| match pod.name_any().ends_with("-1") {
-        true => Script::ending(End::Never),
-        false => Script::default(),
+    let site = Site::new(|pod| {
+        if pod.name_any().ends_with("-1") { Script::ending(End::Never) } else { Script::default() }
     })
     .await?;
     let boards = site.boards(1).await?;

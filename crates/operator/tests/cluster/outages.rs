@@ -92,9 +92,10 @@ async fn a_watch_whose_past_is_forgotten_lists_anew() -> Result<()> {
     gate.judge_reads(move |call| {
         let jobs = call.resource() == "flashjobs";
         listed.fetch_or(jobs && call.is_list(), Ordering::AcqRel);
-        match jobs && call.is_watch() && !listed.load(Ordering::Acquire) {
-            true => Verdict::Answer(410, gone.to_string()),
-            false => Verdict::Pass,
+        if jobs && call.is_watch() && !listed.load(Ordering::Acquire) {
+            Verdict::Answer(410, gone.to_string())
+        } else {
+            Verdict::Pass
         }
     });
     gate.cut();

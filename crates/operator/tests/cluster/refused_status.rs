@@ -38,12 +38,12 @@ impl Refusing {
         });
         let judge = {
             let refuses = refuses.clone();
-            move |call: &Call| match is_status(call)
-                && refused(call)
-                && refuses.load(Ordering::Acquire)
-            {
-                true => Verdict::Answer(code, answer.to_string()),
-                false => Verdict::Pass,
+            move |call: &Call| {
+                if is_status(call) && refused(call) && refuses.load(Ordering::Acquire) {
+                    Verdict::Answer(code, answer.to_string())
+                } else {
+                    Verdict::Pass
+                }
             }
         };
         let gate = Gate::start(&site.cluster, judge).await?;
@@ -169,9 +169,12 @@ async fn a_job_that_was_changed_meanwhile_is_no_refusal() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.two_boards().await?;
     let first = AtomicBool::new(true);
-    let judge = move |call: &Call| match is_status(call) && first.swap(false, Ordering::AcqRel) {
-        true => Verdict::Hold,
-        false => Verdict::Pass,
+    let judge = move |call: &Call| {
+        if is_status(call) && first.swap(false, Ordering::AcqRel) {
+            Verdict::Hold
+        } else {
+            Verdict::Pass
+        }
     };
     let gate = Gate::start(&site.cluster, judge).await?;
     let operator = site.operator_with(&[], Some(&gate)).await?;

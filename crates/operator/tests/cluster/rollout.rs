@@ -16,9 +16,10 @@ use crate::site::{PATIENCE, Site, uids};
 fn failing(addresses: &'static [&'static str]) -> impl Fn(&Pod) -> Script + Send + Sync {
     move |pod| {
         let text = serde_json::to_string(pod).unwrap_or_default();
-        match addresses.iter().any(|a| text.contains(&format!("{a}\""))) {
-            true => Script::failure(1, r#"{"reason":"NotBack","message":"it did not come back"}"#),
-            false => Script::default(),
+        if addresses.iter().any(|a| text.contains(&format!("{a}\""))) {
+            Script::failure(1, r#"{"reason":"NotBack","message":"it did not come back"}"#)
+        } else {
+            Script::default()
         }
     }
 }

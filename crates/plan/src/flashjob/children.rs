@@ -108,9 +108,10 @@ impl Owner {
 
     /// Says of an object that this job is not the one.
     pub fn refuted(&self, object: &str, job: &Owner) -> Foreign {
-        let why = match self.namespace == job.namespace {
-            true => format!("its owner reference names {}, and the job is {}", self.name, job.name),
-            false => format!("a job's objects are in its own namespace, {}", job.namespace),
+        let why = if self.namespace == job.namespace {
+            format!("its owner reference names {}, and the job is {}", self.name, job.name)
+        } else {
+            format!("a job's objects are in its own namespace, {}", job.namespace)
         };
         Foreign { job: self.uid.clone(), path: format!("{}/{object}", self.namespace), why }
     }

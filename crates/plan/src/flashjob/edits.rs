@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use crate::flashjob::endpoint::normal;
 use crate::flashjob::facts::View;
+use crate::flashjob::finding::pin;
 use crate::flashjob::ledger::{Change, Header, Ledger, MOST_DEVICES, Record, SHARD_SIZE};
-use crate::flashjob::prepare::pin;
 use crate::flashjob::spec::Spec;
 use crate::time::later;
 

@@ -71,10 +71,12 @@ pub fn of(pod: &Pod) -> End {
             let reason_word = report.reason.as_deref().and_then(Reason::parse);
             let fallback = if deadline { Reason::Timeout } else { Reason::FlashFailed };
             let runtime = reason.as_deref().unwrap_or("Error");
-            let message = match words.is_empty() {
-                true if deadline => too_long.into(),
-                true => format!("the flash container ended with exit code {code} ({runtime})"),
-                false => words,
+            let message = if !words.is_empty() {
+                words
+            } else if deadline {
+                too_long.into()
+            } else {
+                format!("the flash container ended with exit code {code} ({runtime})")
             };
             End::failed(reason_word.unwrap_or(fallback), message)
         }

@@ -8,10 +8,10 @@ use flashjob_api::flashjob::{DeviceState as State, Reason};
 use crate::flashjob::access::Address;
 use crate::flashjob::end::{self, End};
 use crate::flashjob::facts::{Container, Pod, SILENT_END_GRACE, Slot};
+use crate::flashjob::finding::is_pinned;
 use crate::flashjob::ledger::Record;
 use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::pod;
-use crate::flashjob::prepare::is_pinned;
 use crate::flashjob::round::{NO_ROOM, Round, SETTLING};
 use crate::time::{after, later};
 
@@ -58,8 +58,10 @@ impl Round<'_> {
             (None, _) if !record.permit || dropped || self.is_outdated(record) => {
                 self.withdraw(index, record);
             }
-            (None, Some(refusal)) => self.refused(index, record, refusal),
-            (None, None) => self.start(index, record),
+            (None, Some(refusal)) if self.keeps_waiting(refusal) => {
+                self.refused(index, record, refusal);
+            }
+            (None, _) => self.start(index, record),
         }
     }
 
@@ -116,10 +118,12 @@ impl Round<'_> {
             return self.withdraw(index, record);
         };
         if record.tries == 0 && !self.room {
-            return match self.starved.is_some() {
+            return if self.starved.is_some() {
                 // Others that are tried again come first, and need the address.
-                true => self.withdraw(index, record),
-                false => self.waits(record, State::Pending, NO_ROOM, None),
+
+                self.withdraw(index, record)
+            } else {
+                self.waits(record, State::Pending, NO_ROOM, None)
             };
         }
         let instance = match self.find(record) {

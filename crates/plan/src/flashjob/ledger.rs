@@ -183,10 +183,7 @@ impl Ledger {
         let results = self.records.iter().filter(|r| r.revision == header.revision);
         let (mut done, mut failed) = (0, 0);
         for record in results.filter(|r| r.outcome.is_some()) {
-            match record.is_done() {
-                true => done += 1,
-                false => failed += 1,
-            }
+            if record.is_done() { done += 1 } else { failed += 1 }
         }
         let mut history = header.history.clone();
         history.push(Past {

@@ -21,6 +21,7 @@ mod edits;
 mod end;
 pub mod endpoint;
 pub mod facts;
+mod finding;
 mod flashing;
 mod in_use;
 pub mod index;

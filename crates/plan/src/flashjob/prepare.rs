@@ -2,21 +2,20 @@
 
 use std::borrow::Cow;
 
-use flashjob_api::flashjob::instance::same_board;
 use flashjob_api::flashjob::{DeviceState as State, Reason, ServiceType};
 use jiff::Timestamp;
 
 use crate::flashjob::access::NODE_PORT;
 use crate::flashjob::end::End;
 use crate::flashjob::endpoint::normal;
-use crate::flashjob::facts::{Children, Pod, Refusal, Service, View};
+use crate::flashjob::facts::{Children, Pod, Refusal, Service};
+use crate::flashjob::finding::{is_pinned, pin};
 use crate::flashjob::flashing::NODE_LOST_SECONDS;
 use crate::flashjob::in_use::pod_in_use;
-use crate::flashjob::instances::{Found, Instance, Instances};
-use crate::flashjob::ledger::{self, Outcome, Pinned, Record};
+use crate::flashjob::instances::Instance;
+use crate::flashjob::ledger::{self, Outcome, Record};
 use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::round::{NO_ROOM, Round};
-use crate::flashjob::selector::Selector;
 use crate::flashjob::service;
 use crate::flashjob::spec::Spec;
 use crate::flashjob::waiting;
@@ -24,15 +23,6 @@ use crate::time::after;
 
 /// How long a Service may take to go before nobody is believed to serve its finalizers.
 const SERVICE_STUCK_SECONDS: i64 = 300;
-
-/// Why there is no Instance to go on with.
-pub(crate) enum Missing {
-    Unknown,
-    NotListed,
-    Offline,
-    NoEndpoint,
-    Several(String),
-}
 
 impl<'a> Round<'a> {
     /// A device without an attempt: find it, give it an address, then a permit.
@@ -110,9 +100,10 @@ impl<'a> Round<'a> {
         if boards.is_shared(job, &pinned.endpoint) {
             // A Service alone does not say that the board is ours: after a restart, another job may have got it first.
             let may_use = |namespace: &str| self.may_use(namespace, &pinned.endpoint);
-            let other = match mine {
-                true => boards.held_by_other(job, &pinned.endpoint, may_use),
-                false => boards.in_the_way(job, &pinned.endpoint, may_use),
+            let other = if mine {
+                boards.held_by_other(job, &pinned.endpoint, may_use)
+            } else {
+                boards.in_the_way(job, &pinned.endpoint, may_use)
             };
             if other.is_some() || !mine {
                 self.plan.wants.push(pinned.endpoint.clone());
@@ -274,7 +265,7 @@ impl<'a> Round<'a> {
     }
 
     /// Whether a refused create has to wait longer, or has waited too long.
-    fn keeps_waiting(&self, refusal: &Refusal) -> bool {
+    pub(crate) fn keeps_waiting(&self, refusal: &Refusal) -> bool {
         self.now < refusal.retry_at || self.gives_up_at(refusal).is_some_and(|at| self.now >= at)
     }
 
@@ -283,159 +274,22 @@ impl<'a> Round<'a> {
         refusal.definite.then(|| after(refusal.since, limit))
     }
 
-    /// The API server did not take an object: again later, and in the end not at all. This is no attempt.
+    /// The API server did not take an object, and that [holds](Round::keeps_waiting): again later, and in the end not at all.
+    /// This is no attempt.
     pub(crate) fn refused(&mut self, index: usize, record: &Record, refusal: &Refusal) {
         let reason = if refusal.conflict { Reason::NameConflict } else { Reason::CreateRefused };
         let give_up_at = self.gives_up_at(refusal);
         if give_up_at.is_some_and(|at| self.now >= at) {
             return self.end(index, record, None, End::failed(reason, refusal.message.clone()));
         }
-        if self.now < refusal.retry_at {
-            let until = give_up_at.map_or(refusal.retry_at, |at| at.min(refusal.retry_at));
-            // The server's no has a name; that it cannot be reached has none.
-            let words = match refusal.definite {
-                true => format!("{reason}: {}", refusal.message),
-                false => refusal.message.clone(),
-            };
-            let state = (State::BackOff, words.as_str());
-            return self.waits_until(record, state, Some(refusal.since), until);
-        }
-        self.start(index, record);
-    }
-
-    /// The board guard: firmware for one type of board never reaches another, nor a board that the job may not use. What a
-    /// selector says of the type counts for those it has chosen.
-    pub(crate) fn wrong_board(
-        &self,
-        spec: &Spec,
-        record: &Record,
-        instance: &Instance,
-    ) -> Option<End> {
-        let wrong = |message: String| Some(End::failed(Reason::WrongDevice, message));
-        let selected = spec.selector.as_ref().filter(|_| record.selected);
-        for wanted in spec.device.iter().chain(selected.and_then(Selector::device)) {
-            if !same_board(wanted, &instance.device) {
-                let unknown = instance.device.is_empty();
-                let what = if unknown { "a board of unknown type" } else { &instance.device };
-                return wrong(format!("the firmware is for {wanted}, this device is {what}"));
-            }
-        }
-        // An address in the spec must not lead around the bounds of namespaces.
-        let endpoint = spec.host_endpoint.as_ref()?;
-        if self.may_use(&self.view.job.namespace, endpoint) {
-            return None;
-        }
-        wrong(format!(
-            "spec.hostEndpoint {endpoint} is a board of a namespace this job may not use"
-        ))
-    }
-
-    /// Whether jobs of a namespace may use the board at an address: Akri shows it where they may find devices, or nowhere.
-    fn may_use(&self, namespace: &str, endpoint: &str) -> bool {
-        let Some(instances) = self.view.instances.filter(|all| !all.listing) else {
-            // The next one to be listed may say so.
-            return true;
+        let until = give_up_at.map_or(refusal.retry_at, |at| at.min(refusal.retry_at));
+        // The server's no has a name; that it cannot be reached has none.
+        let words = if refusal.definite {
+            format!("{reason}: {}", refusal.message)
+        } else {
+            refusal.message.clone()
         };
-        let mut shown_in = instances.namespaces_at(endpoint).peekable();
-        let reach = &self.view.settings.device_namespaces;
-        shown_in.peek().is_none() || shown_in.any(|shown| reach.allows(namespace, shown))
+        let state = (State::BackOff, words.as_str());
+        self.waits_until(record, state, Some(refusal.since), until);
     }
-
-    /// Finds the device's Instance, or says what is missing.
-    pub(crate) fn find(&self, record: &Record) -> Result<&'a Instance, Missing> {
-        let Some(instances) = self.view.instances else { return Err(Missing::Unknown) };
-        let (own, reach) = (&self.view.job.namespace, &self.view.settings.device_namespaces);
-        // Whose board an address in the spec is may be the next thing to be listed.
-        let anywhere = self.spec.is_some_and(|spec| spec.host_endpoint.is_some());
-        let instance = match &record.pinned {
-            _ if instances.listing && anywhere => return Err(Missing::NotListed),
-            // What a ledger says leads no further than what a spec says.
-            Some(pinned) => instances
-                .find_again(&pinned.namespace, &pinned.name, &pinned.endpoint)
-                .filter(|instance| reach.allows(own, &instance.namespace))
-                .ok_or(if instances.listing { Missing::NotListed } else { Missing::Offline })?,
-            None if instances.listing => return Err(Missing::NotListed),
-            None => look_up(self.view, instances, &record.device)?,
-        };
-        if instance.endpoint.is_empty() {
-            return Err(Missing::NoEndpoint);
-        }
-        Ok(instance)
-    }
-
-    pub(crate) fn missing(&mut self, index: usize, record: &Record, missing: Missing) {
-        let words = match missing {
-            Missing::Several(paths) => {
-                let message = format!("{} fits {paths}; write namespace/name", record.device);
-                return self.end(
-                    index,
-                    record,
-                    None,
-                    End::failed(Reason::AmbiguousDevice, message),
-                );
-            }
-            Missing::Unknown => {
-                return self.waits(
-                    record,
-                    State::Offline,
-                    "Akri's Instances cannot be read yet",
-                    None,
-                );
-            }
-            Missing::NotListed => {
-                let words = "Akri's Instances are being listed";
-                return self.waits(record, State::Pending, words, None);
-            }
-            Missing::Offline => "no Akri Instance for this device now",
-            Missing::NoEndpoint => "its Akri Instance has no HOST_ENDPOINT",
-        };
-        let limit = self.spec.map_or(300, |s| s.offline_seconds);
-        let since = self.missing_since(record);
-        let give_up_at = after(since, limit);
-        if self.now >= give_up_at {
-            let message = format!("{words}, and none for {limit} s");
-            return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));
-        }
-        self.waits_until(record, (State::Offline, words), Some(since), give_up_at);
-    }
-
-    /// A device is missed from its turn on, and one that was there since from the moment it was lost: a board that restarts
-    /// late in a long rollout is not one that was away all the time.
-    fn missing_since(&self, record: &Record) -> Timestamp {
-        let lost = self.view.instances.zip(record.pinned.as_ref());
-        let lost = lost.and_then(|(all, pinned)| all.away_since(&pinned.namespace, &pinned.name));
-        lost.map_or(self.turn_of(record), |lost| lost.max(self.turn_of(record)))
-    }
-}
-
-/// Finds what a user wrote, for a device that was not found before.
-pub(crate) fn look_up<'a>(
-    view: &View<'_>,
-    instances: &'a Instances,
-    written: &str,
-) -> Result<&'a Instance, Missing> {
-    let own = &view.job.namespace;
-    let reachable = |n: &str| view.settings.device_namespaces.allows(own, n);
-    match instances.find(written, own, reachable) {
-        Found::One(instance) if instance.deleting => Err(Missing::Offline),
-        Found::One(instance) => Ok(instance),
-        Found::Nothing => Err(Missing::Offline),
-        Found::Several(paths) => Err(Missing::Several(paths.join(", "))),
-    }
-}
-
-/// What a device is from now on: this Instance, at the address that will be flashed.
-pub(crate) fn pin(spec: &Spec, instance: &Instance) -> Pinned {
-    Pinned {
-        namespace: instance.namespace.clone(),
-        name: instance.name.clone(),
-        endpoint: spec.host_endpoint.clone().unwrap_or_else(|| instance.endpoint.clone()),
-    }
-}
-
-/// Whether that is what [`pin`] would say, without a copy for every device that waits.
-pub(crate) fn is_pinned(pinned: &Pinned, spec: &Spec, instance: &Instance) -> bool {
-    pinned.namespace == instance.namespace
-        && pinned.name == instance.name
-        && &pinned.endpoint == spec.host_endpoint.as_ref().unwrap_or(&instance.endpoint)
 }

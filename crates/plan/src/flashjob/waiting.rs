@@ -97,9 +97,10 @@ pub(crate) fn of(view: &View<'_>, service: &Service) -> Waiting {
 pub(crate) fn held_up(job: &Job, access: &Access, behind: &Waiting) -> String {
     let time = |at: Timestamp| at.strftime("%Y-%m-%d %H:%M:%S UTC");
     let Waiting { namespace, service, since, until, .. } = behind;
-    let whose = match behind.job == job.name {
-        true => "this job".to_owned(),
-        false => format!("FlashJob {namespace}/{}", behind.job),
+    let whose = if behind.job == job.name {
+        "this job".to_owned()
+    } else {
+        format!("FlashJob {namespace}/{}", behind.job)
     };
     format!(
         "{} behind Service {service} of {whose}, which has waited since {} and is given up at {}",

@@ -82,12 +82,13 @@ fn whole(text: &str) -> Value {
     let mut value: Value = serde_json::from_str(text).unwrap();
     let fields = value.as_object_mut().unwrap();
     let time = "2026-01-01T00:00:00Z";
-    let optional = match fields.contains_key("schema") {
-        true => json!({ "completed": time, "batchEnded": time, "suspended": time }),
-        false => json!({
+    let optional = if fields.contains_key("schema") {
+        json!({ "completed": time, "batchEnded": time, "suspended": time })
+    } else {
+        json!({
             "open": true, "retryAt": time, "outcome": "Failed", "reason": "Timeout", "message": "m", "digest": "d",
             "ended": time, "twin": false, "selected": true, "nonce": "n", "dropped": false, "previous": "1",
-        }),
+        })
     };
     for (key, given) in optional.as_object().unwrap() {
         fields.entry(key).or_insert(given.clone());

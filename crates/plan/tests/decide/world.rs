@@ -193,9 +193,10 @@ impl World {
                 Kind::Pod(attempt) => {
                     let slot = children.pods.get_mut(&attempt).unwrap();
                     let pod = slot.seen.as_mut().unwrap();
-                    match self.lingering && matches!(pod.container, Container::Running(_)) {
-                        true => pod.deleting = Some(self.now),
-                        false => slot.gone = true,
+                    if self.lingering && matches!(pod.container, Container::Running(_)) {
+                        pod.deleting = Some(self.now)
+                    } else {
+                        slot.gone = true
                     }
                 }
             }

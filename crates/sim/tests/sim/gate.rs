@@ -109,9 +109,8 @@ async fn a_list_of_the_past_is_the_first_one() -> Result<()> {
     let bench = Bench::new(|_| Verdict::Pass).await?;
     let past = Arc::new(AtomicBool::new(false));
     let asked = past.clone();
-    bench.gate.judge_reads(move |_| match asked.load(Ordering::SeqCst) {
-        true => Verdict::Replay,
-        false => Verdict::Pass,
+    bench.gate.judge_reads(move |_| {
+        if asked.load(Ordering::SeqCst) { Verdict::Replay } else { Verdict::Pass }
     });
     let list = async || Ok::<_, kube::Error>(bench.through.list(&Default::default()).await?.items);
     bench.create("a").await?;

@@ -92,9 +92,10 @@ fn viewers_who_write(rbac: &Rbac) -> Vec<String> {
     let found = granted.iter().filter(|(who, rules)| !who.is_the_clusters() && writes(who, rules));
     let found: Vec<&Who> = found.map(|(who, _)| who).collect();
     let everybody = Who::Group(EVERYBODY.to_owned());
-    match found.contains(&&everybody) {
-        true => vec![everybody.to_string()],
-        false => found.into_iter().map(Who::to_string).collect(),
+    if found.contains(&&everybody) {
+        vec![everybody.to_string()]
+    } else {
+        found.into_iter().map(Who::to_string).collect()
     }
 }
 

@@ -191,9 +191,10 @@ fn numbers(answer: &str, count: usize) -> Result<Vec<usize>, String> {
             }
         }
     }
-    match chosen.is_empty() {
-        true => Err(format!("No UUIDs selected. {}", range())),
-        false => Ok(chosen.into_iter().collect()),
+    if chosen.is_empty() {
+        Err(format!("No UUIDs selected. {}", range()))
+    } else {
+        Ok(chosen.into_iter().collect())
     }
 }
 

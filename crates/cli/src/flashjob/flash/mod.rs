@@ -51,15 +51,14 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
     let fleet = Fleet::read(&connected.client, scope, labels).await?;
     fleet.notes.iter().for_each(|note| shell.note(note));
 
-    let (devices, absent) = match chosen_by_flags && !wanted.pick {
-        true => by_flags(&filter, &fleet.instances, &connected, shell)?,
-        false => {
-            let Some(devices) = by_asking(&mut wanted, &filter, &fleet, shell)? else {
-                shell.say("\nNothing was made.");
-                return Ok(End::Interrupted);
-            };
-            (devices, Vec::new())
-        }
+    let (devices, absent) = if chosen_by_flags && !wanted.pick {
+        by_flags(&filter, &fleet.instances, &connected, shell)?
+    } else {
+        let Some(devices) = by_asking(&mut wanted, &filter, &fleet, shell)? else {
+            shell.say("\nNothing was made.");
+            return Ok(End::Interrupted);
+        };
+        (devices, Vec::new())
     };
     let job = compose(&devices, &absent, &wanted.wishes, &connected.namespace)?;
     // A job that makes no sense is not written anywhere.
@@ -75,12 +74,13 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
     let piped = [&wanted.save, &wanted.save_full]
         .iter()
         .any(|file| file.as_deref() == Some(Path::new("-")));
-    let data = |text: &str| match piped {
-        true => {
+    let data = |text: &str| {
+        if piped {
             shell.tell(text);
             Ok(())
+        } else {
+            shell.out(text)
         }
-        false => shell.out(text),
     };
     if wanted.dry_run {
         data(&plan::print(&foreseen, PlanOutput::Table)?)?;

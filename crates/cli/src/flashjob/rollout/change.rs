@@ -58,9 +58,10 @@ fn edit(job: &Job, change: Change) -> (Option<Value>, &'static str, &'static str
         }
         Change::Retry => {
             let nonce = clock::now().to_string();
-            let then = match is("suspend") || is("abort") {
-                true => "Devices that failed are tried again once the rollout is resumed.",
-                false => "Devices that failed are tried again.",
+            let then = if is("suspend") || is("abort") {
+                "Devices that failed are tried again once the rollout is resumed."
+            } else {
+                "Devices that failed are tried again."
             };
             match job.status.counts.map_or(0, |counts| counts.failed) {
                 0 if job.is_current() => (None, "", "no device has failed"),

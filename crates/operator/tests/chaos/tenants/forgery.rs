@@ -94,9 +94,10 @@ impl Target {
     pub fn pod(&self, luck: &mut Luck, nth: usize) -> Value {
         let target = self.device(luck);
         let attempt = 1 + luck.below(3) as u32;
-        let name = match luck.chance(1, 2) {
-            true => names::pod(&self.name, &target, attempt),
-            false => format!("forged-{nth}"),
+        let name = if luck.chance(1, 2) {
+            names::pod(&self.name, &target, attempt)
+        } else {
+            format!("forged-{nth}")
         };
         let attempt = attempt.to_string();
         json!({
@@ -114,9 +115,10 @@ impl Target {
     /// A Service with an address of the attacker's, or one that never gets any.
     pub fn service(&self, luck: &mut Luck, nth: usize) -> Value {
         let target = self.device(luck);
-        let name = match luck.chance(1, 2) {
-            true => names::service(&self.name, &target),
-            false => format!("forged-{nth}"),
+        let name = if luck.chance(1, 2) {
+            names::service(&self.name, &target)
+        } else {
+            format!("forged-{nth}")
         };
         let mut service = json!({
             "metadata": {

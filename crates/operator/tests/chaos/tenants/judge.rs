@@ -160,12 +160,11 @@ impl Bench {
             let (asked, foreign): (Vec<&Started>, Vec<&Started>) =
                 mine.iter().copied().partition(|session| session.namespace == self.victim);
             for session in &foreign {
-                match self.own {
-                    true => {
-                        let words = format!("{device}: {}", name(session));
-                        problems.push(Problem::new(Kind::ForeignSession, words));
-                    }
-                    false => allowed += 1,
+                if self.own {
+                    let words = format!("{device}: {}", name(session));
+                    problems.push(Problem::new(Kind::ForeignSession, words));
+                } else {
+                    allowed += 1
                 }
             }
             let mut times: BTreeMap<&str, usize> = BTreeMap::new();
@@ -262,10 +261,12 @@ pub fn memory(before: f64, kept: &[f64], peak: f64) -> Option<Option<Problem>> {
     let (last, earlier) = kept.split_last()?;
     let room = earlier.iter().copied().reduce(f64::max).unwrap_or(before);
     let more = if earlier.is_empty() { MOST_KEPT } else { MOST_GROWTH };
-    match *last <= room + more {
-        true => Some(None),
-        false if kept.len() < ATTACKS => None,
-        false => grew(),
+    if *last <= room + more {
+        Some(None)
+    } else if kept.len() < ATTACKS {
+        None
+    } else {
+        grew()
     }
 }
 

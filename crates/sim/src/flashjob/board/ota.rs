@@ -28,10 +28,8 @@ const BEFORE_RESTART: Duration = Duration::from_secs(4);
 const SMALL_BUFFER: u32 = 8 * 1024;
 
 pub(super) async fn update(core: Arc<Core>, job: Job) {
-    let received = match job.raw {
-        false => over_tls(&core, &job).await,
-        true => over_raw_tcp(&core, &job).await,
-    };
+    let received =
+        if job.raw { over_raw_tcp(&core, &job).await } else { over_tls(&core, &job).await };
     let end = match received {
         Ok(()) => finish(&core, &job).await,
         Err(end) => end,

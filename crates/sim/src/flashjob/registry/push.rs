@@ -15,10 +15,7 @@ impl Registry {
         let url =
             if url.starts_with('/') { format!("{}{url}", self.url()) } else { url.to_owned() };
         let request = self.client.request(method, url);
-        match self.options.login {
-            true => request.basic_auth(USER, Some(PASSWORD)),
-            false => request,
-        }
+        if self.options.login { request.basic_auth(USER, Some(PASSWORD)) } else { request }
     }
 
     /// Pushes a blob.

@@ -26,10 +26,7 @@ pub(super) async fn resolve(
                 continue;
             }
             let Some(data) = sources.get(kind, name).await? else {
-                match optional {
-                    true => continue,
-                    false => return Ok(Err(kind.not_found(name))),
-                }
+                if optional { continue } else { return Ok(Err(kind.not_found(name))) }
             };
             let prefix = from.prefix.as_deref().unwrap_or_default();
             env.extend(data.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())));

@@ -133,9 +133,10 @@ impl Process {
     pub(super) fn message(&self, exit_code: i32) -> String {
         let mut bytes = fs::read(&self.message).unwrap_or_default();
         bytes.truncate(LONGEST_MESSAGE);
-        match bytes.is_empty() && exit_code != 0 {
-            true => tail(self.running.log(), FROM_LOG).unwrap_or_default(),
-            false => String::from_utf8_lossy(&bytes).into_owned(),
+        if bytes.is_empty() && exit_code != 0 {
+            tail(self.running.log(), FROM_LOG).unwrap_or_default()
+        } else {
+            String::from_utf8_lossy(&bytes).into_owned()
         }
     }
 }

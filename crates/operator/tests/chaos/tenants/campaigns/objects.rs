@@ -80,9 +80,10 @@ impl Attack<'_> {
         let maps = self.attacker.api::<ConfigMap>();
         for nth in 0.. {
             if nth < STANDING {
-                let devices = match luck.chance(1, 2) {
-                    true => self.world.own_paths.clone(),
-                    false => vec![format!("not-there-{nth}")],
+                let devices = if luck.chance(1, 2) {
+                    self.world.own_paths.clone()
+                } else {
+                    vec![format!("not-there-{nth}")]
                 };
                 let image = if luck.chance(1, 2) { TRUE } else { FLASHER };
                 self.create(job(&format!("broken-{nth}"), &devices, image, json!({}))).await?;
