@@ -14,7 +14,7 @@ pub const FLASHER: &str = "registry.example/flasher:1";
 pub const RATIO: f64 = 1.5;
 /// What every Pod of a job has in its environment.
 const PERMIT: &str = "PERMIT";
-/// The memory the Deployment gives the operator is 128 MiB.
+/// A small site gives the operator 128 MiB.
 const MOST_MEMORY: f64 = 96.0;
 /// What may be left in memory of an attack whose objects are all gone, and what more of each that follows; and how many
 /// there are at most.
