@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use flashjob_api::Counts;
 use flashjob_plan::concerns::Concerns;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::fault::Fault;
 use super::ledger::{Memory, Room};
 use super::observe::SeenJob;
 use super::status::Pace;
+use crate::clock;
 
 /// At most one look in this time, however much happens.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -24,6 +26,8 @@ const SHARE_OF_LOOKS: u32 = 3;
 pub struct JobState {
     /// As last seen.
     pub seen: SeenJob,
+    /// When it was first seen.
+    pub first_seen: Timestamp,
     /// Its ledger.
     pub ledger: Memory,
     /// No attempt is open that another process began.
@@ -104,6 +108,7 @@ impl JobState {
         let settled = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
         JobState {
             seen,
+            first_seen: clock::now(),
             ledger,
             settled,
             listing_pods: false,
