@@ -221,6 +221,11 @@ impl Boards {
         self.shared.shrink_to(2 * self.shared.len());
     }
 
+    /// Whether any board is among the devices of two jobs.
+    pub fn are_any_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {

@@ -263,10 +263,6 @@ impl Engine {
         finished: bool,
     ) -> bool {
         let Some(job) = self.jobs.get_mut(uid) else { return false };
-        let counts = status.counts.unwrap_or_default();
-        self.context.metrics.devices_moved(&job.counts, &counts);
-        self.context.metrics.waiting(uid, Some(&status));
-        job.counts = counts;
         if job.pace.busy {
             return false;
         }
@@ -276,6 +272,10 @@ impl Engine {
             self.wake_at(uid, at);
             return false;
         }
+        let counts = status.counts.unwrap_or_default();
+        self.context.metrics.devices_moved(&job.counts, &counts);
+        self.context.metrics.waiting(uid, Some(&status));
+        job.counts = counts;
         let status = job.pace.refusals.form(status, now);
         let Some(status) = status::difference(&job.seen.status, status, clock::now()) else {
             // While the full one is still to be tried, the job stays.
