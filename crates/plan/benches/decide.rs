@@ -68,6 +68,7 @@ fn measure(devices: usize) -> (Duration, Duration) {
     let (children, boards, addresses) = (HashMap::new(), Boards::default(), Addresses::default());
     let view = View {
         job: &job,
+        first_seen: job.created,
         settings: &settings,
         ledger: LedgerState::Sealed(&ledger),
         instances: Some(&instances),

@@ -4,12 +4,9 @@ mod ledger;
 
 use std::time::Duration;
 
-use flashjob_plan::flashjob::children::{self, Owner};
+use flashjob_plan::flashjob::children;
 use flashjob_plan::flashjob::index::Doubt;
-use flashjob_plan::flashjob::ledger::Change;
-use flashjob_plan::flashjob::{
-    AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan, names, owner,
-};
+use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
@@ -17,7 +14,6 @@ use tokio::time::Instant;
 
 use super::controller::FlashJobController;
 use super::input::{Answer, Input};
-use super::ledger;
 use super::observe;
 use super::slim;
 use crate::engine::Controller;
@@ -25,7 +21,6 @@ use crate::engine::pool::Caller;
 use crate::engine::read;
 use crate::engine::status;
 use crate::engine::write;
-use crate::process::client::words;
 use crate::process::clock;
 
 /// A job that waits is looked at this often, however long it waits.
@@ -279,10 +274,6 @@ impl FlashJobController {
         finished: bool,
     ) -> bool {
         let Some(job) = self.jobs.get_mut(uid) else { return false };
-        let counts = status.counts.unwrap_or_default();
-        self.context.metrics.devices_moved(&job.counts, &counts);
-        self.context.metrics.waiting(uid, Some(&status));
-        job.counts = counts;
         if job.throttle.busy {
             return false;
         }
@@ -292,6 +283,10 @@ impl FlashJobController {
             self.wake_at(uid, at);
             return false;
         }
+        let counts = status.counts.unwrap_or_default();
+        self.context.metrics.devices_moved(&job.counts, &counts);
+        self.context.metrics.waiting(uid, Some(&status));
+        job.counts = counts;
         let status = job.refusals.form(status, now);
         let Some(status) = status::difference(&job.seen.status, &status, clock::now()) else {
             // While the full one is still to be tried, the job stays.

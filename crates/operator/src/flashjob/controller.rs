@@ -244,6 +244,7 @@ impl FlashJobController {
         let job = self.jobs.get(uid)?;
         let view = View {
             job: &job.seen.job,
+            first_seen: job.first_seen,
             settings: &self.context.settings,
             ledger: job.ledger.state(),
             instances: self.knows_instances().then_some(&self.instances),

@@ -2,6 +2,7 @@
 
 use flashjob_api::flashjob::Counts;
 use flashjob_plan::flashjob::concerns::Concerns;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::ledger::{Memory, Room};
@@ -10,11 +11,14 @@ use super::refusal::Refusals;
 use crate::engine::backoff::Backoff;
 use crate::engine::panics::Fault;
 use crate::engine::status::Throttle;
+use crate::process::clock;
 
 /// What is known of one job, and what is under way for it.
 pub struct JobState {
     /// As last seen.
     pub seen: SeenJob,
+    /// When it was first seen.
+    pub first_seen: Timestamp,
     /// Its ledger.
     pub ledger: Memory,
     /// No attempt is open that another process began.
@@ -55,6 +59,7 @@ impl JobState {
         let settled = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
         JobState {
             seen,
+            first_seen: clock::now(),
             ledger,
             settled,
             listing_pods: false,

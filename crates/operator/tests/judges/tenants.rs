@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use flashjob_api::flashjob::{Counts, Failure, FlashJobStatus, Phase};
+use flashjob_api::flashjob::{Counts, DeviceState, Failure, FlashJobStatus, InFlight, Phase};
 use flashjob_sim::node::Started;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::judge::{Bench, FLASHER, Problem, address, held_up, kinds, memory, ratio};
+use crate::judge::{
+    Bench, FLASHER, Problem, address, held_up, kinds, lateness, memory, names_holder, ratio,
+};
 use crate::plot::{CAMPAIGNS, Campaign, Plot, SHORT};
 
 const NEW: &str = "0.3.0";
@@ -190,6 +192,34 @@ fn a_rollout_is_held_up_when_two_plays_of_three_say_so() {
     assert_eq!(held_up(&[1.6, 1.4]), None);
     assert_eq!(held_up(&[1.6, 1.4, 1.6]), Some(true));
     assert_eq!(held_up(&[1.6, 1.4, 1.4]), Some(false));
+}
+
+#[test]
+fn who_may_flash_a_board_may_hold_it_and_then_that_is_said() {
+    let blocked = |words: &str| InFlight {
+        state: DeviceState::Blocked,
+        message: Some(words.into()),
+        ..InFlight::default()
+    };
+    let status = |words: &str| FlashJobStatus {
+        in_flight: vec![blocked(words)],
+        ..FlashJobStatus::default()
+    };
+    let said = |words: &str| names_holder(&status(words), "tenant");
+    assert!(said("tenant/usurper comes first with this device"));
+    assert!(!said("tenant-2/other comes first with this device"));
+    assert!(!said("another entry of this job is the same device"));
+
+    let (alone, long) = (Duration::from_secs(4), Duration::from_secs(60));
+    let judged = |own, held, attacked| {
+        let (problem, timed) = lateness(own, held, alone, attacked);
+        (problem.map(|problem| kinds(&[problem])), timed)
+    };
+    assert_eq!(judged(true, false, alone), (None, true));
+    assert_eq!(judged(false, true, long), (None, false));
+    assert_eq!(judged(false, false, alone), (None, true));
+    assert_eq!(judged(false, false, long), (Some("Stuck".into()), true), "nobody was named");
+    assert_eq!(judged(true, true, alone), (Some("Stuck".into()), true), "nobody may hold it");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -38,18 +39,20 @@ pub struct Boards {
 
 #[derive(Clone, Debug, Default)]
 struct Board {
-    /// The jobs that have this board among their devices.
-    known_to: Vec<String>,
+    /// The jobs that have this board among their devices. Mostly one, so there is room for one.
+    known_to: Vec<Arc<str>>,
     /// Who says that it is theirs, in the order they came: the first has it, of those that may.
     held_by: Vec<String>,
     /// Strays whose Pods are at this board.
     strays: Vec<String>,
     wanted_by: Vec<String>,
-    flashed: HashMap<String, Timestamp>,
+    flashed: Vec<(Arc<str>, Timestamp)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Party {
+    /// Its uid, which thousands of boards have.
+    uid: Arc<str>,
     seniority: Seniority,
     stray: bool,
     holds: Vec<String>,
@@ -59,10 +62,22 @@ struct Party {
     knows: Vec<String>,
 }
 
+impl Board {
+    /// When a job has flashed it.
+    fn flashed_by(&self, job: &str) -> Option<Timestamp> {
+        self.flashed.iter().find(|(other, _)| **other == *job).map(|(_, at)| *at)
+    }
+}
+
+/// A job, be it that it was not seen yet.
+fn party<'a>(jobs: &'a mut HashMap<String, Party>, job: &str) -> &'a mut Party {
+    jobs.entry(job.to_owned()).or_insert_with(|| Party { uid: job.into(), ..Party::default() })
+}
+
 impl Boards {
     /// A job was seen.
     pub fn introduce(&mut self, job: &str, seniority: Seniority) {
-        self.jobs.entry(job.to_owned()).or_default().seniority = seniority;
+        party(&mut self.jobs, job).seniority = seniority;
     }
 
     /// A job that is gone and was never seen here has left a Pod, or a stranger has made one that looks so. What it holds,
@@ -70,19 +85,22 @@ impl Boards {
     pub fn introduce_stray(&mut self, job: &str, namespace: &str, name: &str) {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         let seniority = Seniority { created: Timestamp::UNIX_EPOCH, namespace, name };
-        self.jobs.insert(job.to_owned(), Party { seniority, stray: true, ..Party::default() });
+        let party = party(&mut self.jobs, job);
+        *party = Party { uid: party.uid.clone(), seniority, stray: true, ..Party::default() };
     }
 
     /// A job has this board among its devices.
     pub fn know(&mut self, job: &str, endpoint: &str) {
         let endpoint = &*normal(endpoint);
         let board = self.boards.entry(endpoint.to_owned()).or_default();
-        if !board.known_to.iter().any(|j| j == job) {
-            board.known_to.push(job.to_owned());
+        if !board.known_to.iter().any(|j| **j == *job) {
+            let party = party(&mut self.jobs, job);
+            board.known_to.reserve_exact(1);
+            board.known_to.push(party.uid.clone());
+            party.knows.push(endpoint.to_owned());
             if board.known_to.len() > 1 {
                 self.shared.insert(endpoint.to_owned());
             }
-            self.jobs.entry(job.to_owned()).or_default().knows.push(endpoint.to_owned());
         }
     }
 
@@ -90,7 +108,9 @@ impl Boards {
     pub fn flashed(&mut self, job: &str, endpoint: &str, at: Timestamp) {
         self.know(job, endpoint);
         if let Some(board) = self.boards.get_mut(&*normal(endpoint)) {
-            board.flashed.insert(job.to_owned(), at);
+            board.flashed.retain(|(other, _)| **other != *job);
+            board.flashed.reserve_exact(1);
+            board.flashed.push((party(&mut self.jobs, job).uid.clone(), at));
         }
     }
 
@@ -106,7 +126,7 @@ impl Boards {
     /// A Pod is made for this board. What this process has begun itself it knows to be at the board, whatever Akri shows
     /// from now on.
     pub fn start(&mut self, job: &str, endpoint: &str) {
-        let party = self.jobs.entry(job.to_owned()).or_default();
+        let party = party(&mut self.jobs, job);
         party.started.insert(normal(endpoint).into_owned());
     }
 
@@ -122,7 +142,7 @@ impl Boards {
                 holders.push(job.to_owned());
             }
         }
-        let party = self.jobs.entry(job.to_owned()).or_default();
+        let party = party(&mut self.jobs, job);
         let before = std::mem::replace(&mut party.holds, endpoints.clone());
         let held: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
         party.started.retain(|endpoint| held.contains(endpoint.as_str()));
@@ -140,7 +160,7 @@ impl Boards {
     /// These boards a job would flash now, were they free. Says whether it has given one up.
     pub fn want(&mut self, job: &str, endpoints: Vec<String>) -> bool {
         let endpoints = all_normal(endpoints);
-        let party = self.jobs.entry(job.to_owned()).or_default();
+        let party = party(&mut self.jobs, job);
         if party.wants == endpoints {
             return false;
         }
@@ -172,7 +192,7 @@ impl Boards {
     pub fn park(&mut self, job: &str, records: &[Record]) {
         let Some(party) = self.jobs.get_mut(job) else { return };
         let knows = std::mem::take(&mut party.knows);
-        let flashed = |board| self.boards.get(board).and_then(|b| b.flashed.get(job)).copied();
+        let flashed = |board| self.boards.get(board).and_then(|b| b.flashed_by(job));
         let known = knows.iter().filter_map(|board| Some((Cow::from(board), flashed(board)?)));
         let written = records.iter().filter_map(|r| flash(r).map(|(at, t)| (normal(at), t)));
         self.parked.keep(job, known.chain(written));
@@ -187,8 +207,8 @@ impl Boards {
     fn unknow(&mut self, job: &str, endpoints: &[String]) {
         for endpoint in endpoints {
             let Some(board) = self.boards.get_mut(endpoint) else { continue };
-            board.known_to.retain(|j| j != job);
-            board.flashed.remove(job);
+            board.known_to.retain(|j| **j != *job);
+            board.flashed.retain(|(j, _)| **j != *job);
             if board.known_to.len() < 2 {
                 self.shared.remove(endpoint);
             }
@@ -201,6 +221,11 @@ impl Boards {
         self.shared.shrink_to(2 * self.shared.len());
     }
 
+    /// Whether any board is among the devices of two jobs.
+    pub fn are_any_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
@@ -209,7 +234,7 @@ impl Boards {
             return false;
         }
         let board = self.boards.get(endpoint);
-        let other = |other: &String| other != job && self.concerns(other, job);
+        let other = |other: &Arc<str>| **other != *job && self.concerns(other, job);
         board.is_some_and(|b| b.known_to.iter().any(other))
     }
 
@@ -280,8 +305,8 @@ impl Boards {
             other != job && theirs > own && reaches
         };
         let mut flashed = self.boards.get(endpoint).into_iter().flat_map(|board| &board.flashed);
-        let newer = flashed.find(|(other, at)| **at > since && counts(other));
-        let newer = newer.map(|(other, _)| other.as_str());
+        let newer = flashed.find(|(other, at)| *at > since && counts(other));
+        let newer = newer.map(|(other, _)| &**other);
         newer.or_else(|| self.parked.flashed_since(endpoint, since, counts)).map(|o| self.name(o))
     }
 

@@ -97,8 +97,9 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         Ledger::new(&job.uid, job.generation, (&spec.firmware, &spec.version), records, now);
     if job.generation == 1 {
         // The firmware was wished for when the job was made, however late it is seen: what a newer job has flashed since
-        // then is not undone. (The API server keeps whole seconds, so that second counts as before.)
-        ledger.header.revised = after(job.created, 1).min(now);
+        // then is not undone. (The API server keeps whole seconds. What was flashed in that second counts as before, unless
+        // the job had been seen by then.)
+        ledger.header.revised = after(job.created, 1).min(view.first_seen).min(now);
     }
     match rollout::turn(spec, &ledger, now) {
         _ if spec.suspend => ledger.header.suspended = Some(now),

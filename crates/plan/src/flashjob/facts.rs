@@ -26,6 +26,8 @@ pub use objects::{
 pub struct View<'a> {
     /// The job.
     pub job: &'a Job,
+    /// When this operator first saw the job: by its own clock, and to the fraction of a second that the job's own time lacks.
+    pub first_seen: Timestamp,
     /// The operator's own settings.
     pub settings: &'a Settings,
     /// The job's ledger as last acknowledged.
@@ -42,7 +44,8 @@ pub struct View<'a> {
     pub boards: &'a Boards,
     /// What the Services of all namespaces wait for.
     pub addresses: &'a Addresses,
-    /// The status may be written now. Where it may not, nobody needs the thousands of names that it can have.
+    /// The status may be written now. Where it may not, nobody needs the thousands of names that it can have, nor whether
+    /// devices that wait for their turn are there.
     pub status_due: bool,
 }
 

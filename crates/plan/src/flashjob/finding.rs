@@ -51,7 +51,7 @@ impl<'a> Round<'a> {
     }
 
     /// Whether jobs of a namespace may use the board at an address: Akri shows it where they may find devices, or nowhere.
-    fn may_use(&self, namespace: &str, endpoint: &str) -> bool {
+    pub(crate) fn may_use(&self, namespace: &str, endpoint: &str) -> bool {
         let Some(instances) = self.view.instances.filter(|all| !all.listing) else {
             // The next one to be listed may say so.
             return true;

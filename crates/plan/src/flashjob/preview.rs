@@ -61,6 +61,7 @@ pub fn preview(
     let (children, addresses) = (HashMap::new(), Addresses::default());
     let view = |job, ledger| View {
         job,
+        first_seen: now,
         settings,
         ledger,
         instances: Some(instances),
@@ -134,6 +135,7 @@ pub fn boards(
         if let Some(ledger) = ledger {
             let view = View {
                 job: &job,
+                first_seen: now,
                 settings,
                 ledger: LedgerState::Sealed(ledger),
                 instances: Some(instances),

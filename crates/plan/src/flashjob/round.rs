@@ -68,6 +68,10 @@ pub struct Round<'a> {
     pub(crate) room: bool,
     /// The records that have objects, by target.
     pub(crate) at_hand: HashMap<&'a str, &'a Record>,
+    /// The same by place.
+    has_objects: Vec<bool>,
+    /// Devices whose turn is far away need not be looked for: nobody is told of them now.
+    passes_over: bool,
     /// No device waits for anything but an edit or its batch.
     pub(crate) idle: bool,
     /// The first place whose turn has not come.
@@ -91,8 +95,10 @@ impl<'a> Round<'a> {
         let mut claimed = HashSet::new();
         let mut failing = 0;
         let mut at_hand = HashMap::new();
-        for record in &ledger.records {
+        let mut has_objects = vec![false; ledger.records.len()];
+        for (record, has_objects) in ledger.records.iter().zip(&mut has_objects) {
             let children = view.children.get(&record.target);
+            *has_objects = children.is_some();
             if record.outcome.is_some() && children.is_none() {
                 continue;
             }
@@ -132,7 +138,9 @@ impl<'a> Round<'a> {
         let turns = starved_at.map(|(at, _)| at).into_iter().chain(queued_at);
         turns.filter(|at| *at > now).for_each(|at| plan.look_again_at(at));
         plan.waiting = waiting;
-        Round {
+        let passes_over =
+            !view.status_due && left_behind.is_empty() && !view.boards.are_any_shared();
+        let mut round = Round {
             view,
             ledger,
             now,
@@ -154,7 +162,11 @@ impl<'a> Round<'a> {
             idle: true,
             bound: rollout::bound(spec, ledger),
             at_hand,
-        }
+            has_objects,
+            passes_over,
+        };
+        round.passes_over &= round.active().is_some();
+        round
     }
 
     /// Looks at one device.
@@ -204,8 +216,22 @@ impl<'a> Round<'a> {
             None if index >= self.bound && record.tries == 0 => {
                 self.waits(record, State::Pending, "its batch has not begun", None);
             }
+            None if self.is_passed_over(index, record) => {
+                self.idle = false;
+                self.summary.counts.pending += 1;
+            }
             None => self.prepare(index, record),
         }
+    }
+
+    /// Whether nothing can come of a closer look now: the device has nothing yet, nothing more may be made ready, and its
+    /// state is not told either. The next look whose status is due comes within seconds, and passes over nobody.
+    fn is_passed_over(&self, index: usize, record: &Record) -> bool {
+        self.passes_over
+            && self.ahead == 0
+            && record.tries == 0
+            && record.pinned.is_some()
+            && self.has_objects.get(index) == Some(&false)
     }
 
     /// The spec, if anything may start now. A job that was held starts again once its clocks are set, one with another

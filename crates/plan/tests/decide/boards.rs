@@ -204,6 +204,19 @@ fn what_was_flashed_in_the_second_that_a_job_was_made_in_came_before_it() {
 }
 
 #[test]
+fn what_was_flashed_after_a_job_was_seen_came_after_it_also_in_the_second_that_it_was_made_in() {
+    let mut world = World::new(&["a"], json!({}));
+    world.first_seen = world.now + SignedDuration::from_millis(200);
+    world.introduce("same-second", "ns/later", 0);
+    world.now += SignedDuration::from_millis(600);
+    world.boards.flashed("same-second", "at-a", world.now);
+    // Its ledger could not be written before.
+    world.now += SignedDuration::from_millis(300);
+    world.settle();
+    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+}
+
+#[test]
 fn what_a_newer_job_has_flashed_since_is_not_undone() {
     let mut world = World::new(&["a"], json!({ "suspend": true }));
     world.settle();

@@ -34,6 +34,25 @@ fn a_device_taken_out_before_its_pod_was_sent_is_dropped() {
     assert_eq!(services(&world), 0);
 }
 
+/// With thousands that wait, only a status that is told is worth looking for each of them.
+#[test]
+fn who_waits_for_a_turn_is_looked_for_when_the_status_is_told() {
+    let mut world = World::new(&["a", "b", "c", "d"], one_at_a_time());
+    world.settle();
+    world.instances.remove("ns", "d");
+    let counts = |plan: &Plan| plan.status.as_ref().unwrap().counts.unwrap();
+    let told = counts(&world.decide());
+    assert_eq!(told.offline, 1);
+    let unheard = world.decide_unheard();
+    assert_eq!((counts(&unheard).offline, counts(&unheard).pending), (0, told.pending + 1));
+    assert!(!unheard.idle);
+    world.introduce("other", "ns/other", 5);
+    for board in ["at-c", "at-d"] {
+        world.boards.know("other", board);
+    }
+    assert_eq!(counts(&world.decide_unheard()).offline, 1, "others may wait for what it wants");
+}
+
 #[test]
 fn a_device_taken_out_between_two_attempts_stays_on_record_as_failed() {
     for taken_out_while_it_runs in [true, false] {

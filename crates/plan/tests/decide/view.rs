@@ -9,6 +9,7 @@ use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::facts::Children;
 use flashjob_plan::flashjob::instances::Instances;
 use flashjob_plan::flashjob::{Job, LedgerState, Settings, View};
+use jiff::Timestamp;
 
 static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 static ADDRESSES: LazyLock<Addresses> = LazyLock::new(Addresses::default);
@@ -24,6 +25,7 @@ pub fn view<'a>(
 ) -> View<'a> {
     View {
         job,
+        first_seen: Timestamp::MAX,
         settings: &SETTINGS,
         ledger,
         instances: Some(instances),

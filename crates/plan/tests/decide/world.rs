@@ -25,6 +25,7 @@ pub struct World {
     pub children: HashMap<String, Children>,
     pub boards: Boards,
     pub settings: Settings,
+    pub first_seen: Timestamp,
     pub settled: bool,
     pub addresses: bool,
     pub waits: Addresses,
@@ -60,6 +61,7 @@ impl World {
             children: HashMap::new(),
             boards: Boards::default(),
             settings: Settings::default(),
+            first_seen: Timestamp::MAX,
             settled: true,
             addresses: true,
             waits: Addresses::default(),
@@ -113,8 +115,20 @@ impl World {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
         let view =
             view(&self.job, state, &self.instances, &self.children, &self.boards, self.settled);
-        let view = View { addresses: &self.waits, settings: &self.settings, ..view };
+        let (addresses, settings, first_seen) = (&self.waits, &self.settings, self.first_seen);
+        let view = View { addresses, settings, first_seen, ..view };
         let plan = decide(&view, self.now);
+        // A status that is not due may leave out who waits; what is done for the others is the same.
+        let unheard = decide(&View { status_due: false, ..view }, self.now);
+        let done = |plan: &Plan| {
+            let Plan { creates, deletes, forget, claims, wants, waiting, .. } = plan;
+            let mut lists = (deletes.clone(), forget.clone());
+            // The index of children has no order.
+            lists.0.sort_by(|a, b| a.name.cmp(&b.name));
+            lists.1.sort_by_key(|place| format!("{place:?}"));
+            format!("{creates:?} {lists:?} {claims:?} {wants:?} {waiting:?} {}", plan.finished)
+        };
+        assert_eq!(done(&plan), done(&unheard));
         if plan.idle {
             // What may be parked has nothing to do with the world, and nothing to do in it.
             let (boards, addresses) = (Boards::default(), Addresses::default());
@@ -134,6 +148,14 @@ impl World {
             assert!(!plan.list_pods && !plan.release && plan.status.is_some(), "{plan:#?}");
         }
         plan
+    }
+
+    /// A look whose status nobody will see.
+    pub fn decide_unheard(&self) -> Plan {
+        let ledger = LedgerState::Sealed(self.ledger.as_ref().unwrap());
+        let view =
+            view(&self.job, ledger, &self.instances, &self.children, &self.boards, self.settled);
+        decide(&View { addresses: &self.waits, status_due: false, ..view }, self.now)
     }
 
     /// One look, and everything it asks for is done.

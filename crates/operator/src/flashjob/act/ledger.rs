@@ -5,13 +5,20 @@ use flashjob_plan::flashjob::ledger::Change;
 use flashjob_plan::flashjob::{AttemptEnd, LedgerPlan, owner};
 use tokio::time::Instant;
 
+use crate::engine::write;
 use crate::flashjob::controller::FlashJobController;
 use crate::flashjob::input::Answer;
 use crate::flashjob::ledger;
+use crate::flashjob::slim;
 use crate::process::client::words;
 
 impl FlashJobController {
-    pub(super) fn write_ledger(&mut self, uid: &str, plan: LedgerPlan, ended: &[AttemptEnd]) {
+    pub(in crate::flashjob) fn write_ledger(
+        &mut self,
+        uid: &str,
+        plan: LedgerPlan,
+        ended: &[AttemptEnd],
+    ) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.ledger.reading || job.backoff.until().is_some() {
             return;
@@ -93,7 +100,7 @@ impl FlashJobController {
 
     /// Reads the job's ledger again: a write did not go as it should. When it was one that makes or clears the ledger, there
     /// may be anything.
-    pub(super) fn reread_ledger(&mut self, uid: &str, why: &str, anything: bool) {
+    pub(in crate::flashjob) fn reread_ledger(&mut self, uid: &str, why: &str, anything: bool) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");

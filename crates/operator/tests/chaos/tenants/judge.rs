@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_api::flashjob::{DeviceState, FlashJobStatus, Phase};
 use flashjob_sim::node::Started;
 
 /// The image that reaches a board. Whatever else a Pod runs, the board knows nothing of it.
@@ -14,7 +14,7 @@ pub const FLASHER: &str = "registry.example/flasher:1";
 pub const RATIO: f64 = 1.5;
 /// What every Pod of a job has in its environment.
 const PERMIT: &str = "PERMIT";
-/// The memory the Deployment gives the operator is 128 MiB.
+/// A small site gives the operator 128 MiB.
 const MOST_MEMORY: f64 = 96.0;
 /// What may be left in memory of an attack whose objects are all gone, and what more of each that follows; and how many
 /// there are at most.
@@ -247,6 +247,35 @@ pub fn held_up(ratios: &[f64]) -> Option<bool> {
 /// After how long a rollout is not slow any more, but stuck.
 pub fn patience(alone: Duration) -> Duration {
     alone.mul_f64(2.0 * RATIO) + Duration::from_secs(20)
+}
+
+/// How much longer one may take whose boards the attacker may hold: until a job of his gives up its wait for an address.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(150);
+
+/// Whether a status says that a job of this namespace has a board.
+pub fn names_holder(status: &FlashJobStatus, namespace: &str) -> bool {
+    let theirs = format!("{namespace}/");
+    let blocked = status.in_flight.iter().filter(|device| device.state == DeviceState::Blocked);
+    blocked.filter_map(|device| device.message.as_ref()).any(|words| words.starts_with(&theirs))
+}
+
+/// What is wrong with how long a rollout beside the attack took, where it came to an end; and whether its time is to be held
+/// against that alone. Where the attacker may flash the victim's boards he may hold them, too, and then that is said.
+pub fn lateness(
+    own: bool,
+    held: bool,
+    alone: Duration,
+    attacked: Duration,
+) -> (Option<Problem>, bool) {
+    let stuck = |words: String| Some(Problem::new(Kind::Stuck, words));
+    match (own, held) {
+        (true, true) => (stuck("a job of another namespace was said to hold a board".into()), true),
+        (false, true) => (None, false),
+        (_, false) if attacked > patience(alone) => {
+            (stuck(format!("{attacked:.1?}, and nobody was said to be in the way")), true)
+        }
+        (_, false) => (None, true),
+    }
 }
 
 /// Holds the operator's memory, in MiB, against what it may have: before the attack, after each time that all of it was

@@ -106,7 +106,10 @@ impl Run<'_> {
     ) -> Result<Told> {
         sleep(self.plot.prelude).await;
         let mut problems = Vec::new();
-        let limit = judge::patience(alone);
+        let mut limit = judge::patience(alone);
+        if !self.plot.own {
+            limit += judge::LONGEST_HOLD;
+        }
         let attacked = self.rollout(ROLLOUT, WANTED, Some(target), limit).await?;
         let Some(attacked) = attacked else {
             let words = format!("no end after {limit:?}: {}", self.last_words());
@@ -115,7 +118,10 @@ impl Run<'_> {
         };
         // With `*` the attacker may flash the victim's boards, and then they are not free.
         let sessions = self.world.kubelet.starts();
-        let timed = self.plot.own || self.world.bench.taken(&sessions).is_empty();
+        let held = self.world.was_held();
+        let (late, timed) = judge::lateness(self.plot.own, held, alone, attacked);
+        problems.extend(late);
+        let timed = timed && (self.plot.own || self.world.bench.taken(&sessions).is_empty());
         for delay in 1..=RESTARTS_AFTERWARDS {
             sleep(AFTERWARDS).await;
             self.operators.restart()?;

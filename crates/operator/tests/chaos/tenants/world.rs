@@ -2,6 +2,7 @@
 //! has its own pool of addresses, as careful clusters have it: a pool that is used up is no work of this operator.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::judge::{Bench, FLASHER, Kind, Problem};
+use super::judge::{Bench, FLASHER, Kind, Problem, names_holder};
 use super::plot::{Plot, Written};
 use crate::arena::{Arena, PATIENCE};
 use crate::judge::ill_said;
@@ -38,6 +39,8 @@ pub struct World {
     pub bench: Bench,
     /// What the victim's statuses had wrong.
     problems: Arc<Mutex<Vec<Problem>>>,
+    /// A status of the victim's has named a job of the attacker's that holds a board.
+    held: Arc<AtomicBool>,
     pub victim: String,
     pub attacker: String,
     /// The victim's boards, as its jobs write them.
@@ -88,8 +91,13 @@ impl World {
         };
         let balancers = [balancer(&victim, &bench.addresses)?, balancer(&attacker, "203.0.113.")?];
         let problems: Arc<Mutex<Vec<Problem>>> = Arc::default();
+        let held: Arc<AtomicBool> = Arc::default();
         let (judge, found) = (bench.clone(), problems.clone());
+        let (named, stranger) = (held.clone(), attacker.clone());
         let judge = move |job: &FlashJob, _: Option<&FlashJob>, sessions: &[Started]| {
+            if job.status.as_ref().is_some_and(|status| names_holder(status, &stranger)) {
+                named.store(true, Ordering::Release);
+            }
             lock(&found).extend(judged(&judge, job, sessions));
             Vec::new()
         };
@@ -106,12 +114,17 @@ impl World {
             client,
             kubelet,
             record,
+            held,
             bench,
             problems,
             victim,
             attacker,
             _balancers: balancers,
         })
+    }
+
+    pub fn was_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
     }
 
     pub fn problems(&self) -> Vec<Problem> {
