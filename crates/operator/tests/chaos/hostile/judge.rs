@@ -19,6 +19,8 @@ mod leftovers;
 
 /// How long everything may stand still before something is wrong: longer than any wait in these worlds.
 const STANDSTILL: Duration = Duration::from_secs(90);
+/// Another job has flashed the device since.
+const SUPERSEDED: &str = "Superseded";
 
 /// What is known of a run so far.
 pub struct Judge<'a> {
@@ -82,8 +84,11 @@ impl<'a> Judge<'a> {
         let mut wrong = boards::all(stage, self.world);
         let mut failed: BTreeMap<String, usize> = BTreeMap::new();
         let mut unheard = 0;
-        for (job, status) in self.world.jobs.iter().zip(&self.last) {
-            unheard += account(stage, self.world, job, status, &mut wrong);
+        for (nth, (job, status)) in self.world.jobs.iter().zip(&self.last).enumerate() {
+            let others = self.last.iter().enumerate().filter(|(other, _)| *other != nth);
+            let by_others =
+                others.flat_map(|(_, s)| s.completed_uuids.iter().map(String::as_str)).collect();
+            unheard += account(stage, self.world, job, (status, &by_others), &mut wrong);
             for failure in &status.failures {
                 *failed.entry(failure.reason.clone()).or_default() += 1;
             }
@@ -134,12 +139,13 @@ fn wrong(status: &FlashJobStatus, job: &Job) -> Vec<String> {
     wrong
 }
 
-/// Holds a finished job's account against the boards; how many it has given up that run the new version all the same.
+/// Holds a finished job's account, and what the other jobs say is done, against the boards; how many it has given up that run
+/// the new version all the same.
 fn account(
     stage: &Stage,
     world: &World,
     job: &Job,
-    status: &FlashJobStatus,
+    (status, by_others): (&FlashJobStatus, &HashSet<&str>),
     wrong: &mut Vec<String>,
 ) -> usize {
     let completed: HashSet<&str> = status.completed_uuids.iter().map(String::as_str).collect();
@@ -147,7 +153,10 @@ fn account(
         status.failures.iter().map(|f| (f.uuid.as_str(), f.reason.as_str())).collect();
     let counts = status.counts.unwrap_or_default();
     let counted = (number(completed.len()), number(failures.len()));
-    if counted != (counts.succeeded + counts.skipped, counts.failed) {
+    // Skipped, and not done: it is told with what was given up.
+    let superseded = number(failures.values().filter(|reason| **reason == SUPERSEDED).count());
+    let done = counts.succeeded + counts.skipped - superseded;
+    if counted != (done, counts.failed + superseded) {
         wrong.push(format!("{}: {counts:?}, and it lists {counted:?}", job.name));
     }
     let mut unheard = 0;
@@ -161,6 +170,8 @@ fn account(
             (true, None, Kind::Silent) => "is silent, and is said to be done",
             (true, None, _) if runs == NEW => continue,
             (true, None, _) => "is said to be done",
+            (false, Some(SUPERSEDED), _) if by_others.contains(device.as_str()) => continue,
+            (false, Some(SUPERSEDED), _) => "was flashed by no other job",
             (false, Some(_), Kind::Healthy) => "is healthy, and was given up",
             // It took the image and was not seen again, as often as it was asked: then nobody can know.
             (false, Some(_), Kind::Flapping) => {
