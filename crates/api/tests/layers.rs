@@ -34,8 +34,8 @@ fn named(line: &str) -> Vec<&'static str> {
 }
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
         if path.is_dir() {
             files(&path, found);
         } else if path.extension().is_some_and(|e| e == "rs") {
