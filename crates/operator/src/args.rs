@@ -41,7 +41,6 @@ pub struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Controller {
-    /// FlashJobs: firmware for devices that Akri has found
     Flashjob,
 }
 
