@@ -33,6 +33,7 @@ mod pod;
 mod prepare;
 pub mod preview;
 mod reduced;
+mod results;
 mod rollout;
 mod round;
 pub mod selector;

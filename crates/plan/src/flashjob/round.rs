@@ -13,12 +13,12 @@ use jiff::Timestamp;
 
 use crate::flashjob::access::NODE_PORT;
 use crate::flashjob::addresses::Waiting;
-use crate::flashjob::end::{self, End};
+use crate::flashjob::end;
 use crate::flashjob::endpoint::normal;
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, Slot, View};
 use crate::flashjob::in_use::{in_use, pod_in_use, rests, takes_node_port};
-use crate::flashjob::ledger::{self, Change, Ledger, Outcome, Record};
-use crate::flashjob::plan::{AttemptEnd, LedgerPlan, Plan};
+use crate::flashjob::ledger::{Change, Ledger, Outcome, Record};
+use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::spec::Spec;
 use crate::flashjob::status::{self, Summary};
@@ -32,8 +32,6 @@ pub(crate) const SETTLING: &str = "settling what an earlier run began";
 pub(crate) const NO_ROOM: &str = "as many devices failed or are tried again as may fail";
 /// A job whose next look comes sooner is not idle: to read its ledger again would cost more than to keep it.
 const SHORT_PAUSE_SECONDS: i64 = 60;
-/// The longest pause before a retry.
-const LONGEST_BACKOFF_SECONDS: i64 = 300;
 
 /// One pass over the records of a job.
 pub struct Round<'a> {
@@ -280,70 +278,6 @@ impl<'a> Round<'a> {
             Turn::Next(header) => {
                 self.change.header.get_or_insert(*header);
             }
-        }
-    }
-
-    /// Records the end of an attempt, or of the device's whole way.
-    pub(crate) fn end(&mut self, index: usize, record: &Record, pod: Option<&Pod>, end: End) {
-        let message = ledger::message(&end.message);
-        let mut next = Record {
-            open: false,
-            permit: false,
-            retry_at: None,
-            ended: Some(self.now),
-            digest: end.digest.as_deref().map(ledger::message),
-            reason: end.reason.map(|r| r.as_str().to_owned()),
-            message: Some(message.clone()).filter(|m| !m.is_empty()),
-            ..record.clone()
-        };
-        // Only an attempt whose Pod was made counts, and only such a one is made again.
-        let made = record.open && (pod.is_some() || end.reason == Some(Reason::PodLost));
-        let failed = made && end.outcome == Outcome::Failed;
-        next.tries = next.tries.saturating_add(u32::from(failed));
-        // A spec that cannot be read makes nothing final: what it means will be known when it is mended.
-        let limit = self.spec.map_or(u32::MAX, |s| s.retry_limit);
-        if failed && end.reason.is_some_and(Reason::is_retried) && next.tries <= limit {
-            let first = self.spec.map_or(10, |s| s.backoff_seconds);
-            let doubled = first.saturating_mul(1 << next.tries.saturating_sub(1).min(10));
-            let again_at = after(self.now, doubled.min(LONGEST_BACKOFF_SECONDS));
-            next.retry_at = Some(again_at);
-            next.turn = again_at;
-        } else {
-            next.outcome = Some(end.outcome);
-        }
-        self.plan.ended.push(AttemptEnd {
-            index,
-            device: record.device.clone(),
-            endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
-            attempt: if made { record.attempt } else { 0 },
-            result: end.result().to_owned(),
-            message,
-            seconds: pod.map(|p| self.now.duration_since(p.first_seen).as_secs()),
-        });
-        self.waits(record, State::Recording, "writing down its result", Some(self.now));
-        self.change.records.insert(index, next);
-    }
-
-    /// Writes down when the last device got its result, with that result where one ConfigMap holds both. A job that was
-    /// halted is at its end when nothing is under way any more.
-    pub fn record_completion(&mut self) {
-        let final_now = |(index, record): (usize, &Record)| {
-            let next = self.change.records.get(&index).unwrap_or(record);
-            !next.open && (next.dropped || next.outcome.is_some() || self.halt.is_some())
-        };
-        let in_one_write = self.ledger.shards() == 1 || self.change.records.is_empty();
-        let header = self.change.header.as_ref().unwrap_or(&self.ledger.header);
-        let all_final = self.ledger.records.iter().enumerate().all(final_now)
-            && self.change.records.keys().all(|index| *index < self.ledger.records.len());
-        let completed = match header.completed {
-            None if all_final && in_one_write => Some(self.now),
-            Some(_) if !all_final => None,
-            unchanged => unchanged,
-        };
-        if completed != header.completed {
-            let mut header = header.clone();
-            header.completed = completed;
-            self.change.header = Some(header);
         }
     }
 
