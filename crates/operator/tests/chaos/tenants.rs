@@ -32,7 +32,7 @@ use crate::schedule::{Played, keep};
 /// Plays one seed once.
 pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
     let plot = Plot::new(seed);
-    let (Told { played, problems }, words) = once(arena, &plot).await?;
+    let (Told { played, problems, .. }, words) = once(arena, &plot).await?;
     if !problems.is_empty() {
         bail!(failure(&plot, &problems, &words));
     }

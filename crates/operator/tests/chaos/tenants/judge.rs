@@ -249,9 +249,6 @@ pub fn patience(alone: Duration) -> Duration {
     alone.mul_f64(2.0 * RATIO) + Duration::from_secs(20)
 }
 
-/// How much longer one may take whose boards the attacker may hold: until a job of his gives up its wait for an address.
-pub const LONGEST_HOLD: Duration = Duration::from_secs(150);
-
 /// Whether a status says that a job of this namespace has a board.
 pub fn names_holder(status: &FlashJobStatus, namespace: &str) -> bool {
     let theirs = format!("{namespace}/");

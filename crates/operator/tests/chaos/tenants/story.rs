@@ -37,6 +37,8 @@ pub struct Told {
     /// Its times are there when they say something: the boards were the victim's alone.
     pub played: Played,
     pub problems: Vec<Problem>,
+    /// It has not come to its end, because the attacker holds boards that he may hold. The status says so.
+    pub held: bool,
 }
 
 pub struct Run<'a> {
@@ -69,6 +71,15 @@ impl Run<'_> {
             ended = attack.run() => return Err(ended.err().context("the attack has ended")?),
         };
         let lasted = began.elapsed();
+        if told.held {
+            // For as long as he likes; but when he has gone, it goes on.
+            self.world.empty(&self.world.attacker).await?;
+            if timeout(judge::patience(alone), self.over(ROLLOUT, 1)).await.is_err() {
+                let words = format!("the attacker has gone: {}", self.last_words());
+                told.problems.push(Problem::new(Kind::Stuck, words));
+            }
+            told.problems.extend(self.world.bench.end(WANTED, &self.world.kubelet.starts()));
+        }
         let mut kept = Vec::new();
         loop {
             if self.world.clean_up().await.is_err() {
@@ -106,12 +117,12 @@ impl Run<'_> {
     ) -> Result<Told> {
         sleep(self.plot.prelude).await;
         let mut problems = Vec::new();
-        let mut limit = judge::patience(alone);
-        if !self.plot.own {
-            limit += judge::LONGEST_HOLD;
-        }
+        let limit = judge::patience(alone);
         let attacked = self.rollout(ROLLOUT, WANTED, Some(target), limit).await?;
         let Some(attacked) = attacked else {
+            if !self.plot.own && self.is_held() {
+                return Ok(Told { held: true, ..Told::default() });
+            }
             let words = format!("no end after {limit:?}: {}", self.last_words());
             problems.push(Problem::new(Kind::Stuck, words));
             return Ok(Told { problems, ..Told::default() });
@@ -142,7 +153,7 @@ impl Run<'_> {
         if timed {
             (played.alone, played.attacked) = (alone, attacked);
         }
-        Ok(Told { played, problems })
+        Ok(Told { played, problems, held: false })
     }
 
     /// Has the victim flash all of its boards, and kills the operator on the way; how long it took, if it came to an end.
@@ -189,6 +200,13 @@ impl Run<'_> {
             job.name_any() == name && (lost || (seen && is_finished(job)))
         };
         self.world.record.when(|jobs| jobs.values().any(over)).await;
+    }
+
+    /// Whether the rollout says now that a job of the attacker's has a board.
+    fn is_held(&self) -> bool {
+        let jobs = self.world.record.jobs();
+        let mut statuses = jobs.values().filter_map(|job| job.status.as_ref());
+        statuses.any(|status| judge::names_holder(status, &self.world.attacker))
     }
 
     async fn target(&self, job: &FlashJob) -> Result<Target> {

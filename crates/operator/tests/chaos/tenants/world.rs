@@ -182,17 +182,22 @@ impl World {
         Ok(())
     }
 
+    /// Takes away all that has been made in a namespace, but for what goes with its jobs.
+    pub async fn empty(&self, home: &str) -> Result<()> {
+        // At once, whatever their containers think of it.
+        self.delete_all::<Pod>(home, &DeleteParams::background().grace_period(0)).await?;
+        let services: Api<Service> = Api::namespaced(self.client.clone(), home);
+        for service in services.list_metadata(&ListParams::default()).await? {
+            let _ = services.delete(&service.name_any(), &DeleteParams::default()).await;
+        }
+        self.delete_all::<FlashJob>(home, &DeleteParams::background()).await?;
+        self.delete_all::<ResourceQuota>(home, &DeleteParams::background()).await
+    }
+
     /// Everything goes, the attacker's forgeries first.
     pub async fn clean_up(&self) -> Result<()> {
         for home in [&self.attacker, &self.victim] {
-            // At once, whatever their containers think of it.
-            self.delete_all::<Pod>(home, &DeleteParams::background().grace_period(0)).await?;
-            let services: Api<Service> = Api::namespaced(self.client.clone(), home);
-            for service in services.list_metadata(&ListParams::default()).await? {
-                let _ = services.delete(&service.name_any(), &DeleteParams::default()).await;
-            }
-            self.delete_all::<FlashJob>(home, &DeleteParams::background()).await?;
-            self.delete_all::<ResourceQuota>(home, &DeleteParams::background()).await?;
+            self.empty(home).await?;
         }
         for home in [&self.attacker, &self.victim] {
             let jobs: Api<FlashJob> = Api::namespaced(self.client.clone(), home);
