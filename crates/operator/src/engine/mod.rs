@@ -145,8 +145,10 @@ mod tests {
 
     use super::*;
 
-    /// A controller that writes down what it is asked for. An input is a key, or `ready`.
+    /// A controller that writes down what it is asked for. An input is a key, `ready`, or `late`, which comes in while the
+    /// key `slow` is reconciled.
     struct Toy {
+        inputs: mpsc::Sender<&'static str>,
         queue: Queue,
         pool: Pool,
         ready: bool,
@@ -159,6 +161,7 @@ mod tests {
         fn take(&mut self, input: &'static str) {
             match input {
                 "ready" => self.ready = true,
+                "late" => drop(self.done.send("late".to_owned())),
                 key => self.queue.wake_at(key, Instant::now()),
             }
         }
@@ -178,6 +181,7 @@ mod tests {
         fn reconcile(&mut self, key: &str) -> Duration {
             let _ = self.done.send(key.to_owned());
             if key == "slow" {
+                let _ = self.inputs.try_send("late");
                 std::thread::sleep(2 * SLICE);
             }
             Duration::ZERO
@@ -208,7 +212,7 @@ mod tests {
         for input in inputs {
             sender.send(*input).await.unwrap();
         }
-        let toy = Toy { queue: Queue::default(), pool, ready: false, done };
+        let toy = Toy { inputs: sender, queue: Queue::default(), pool, ready: false, done };
         let listen = async {
             let mut words = Vec::new();
             while words.len() < expected {
@@ -226,8 +230,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_keys_are_reconciled_together_however_long_that_takes() {
-        let asked = asked(&["z", "slow", "a", "ready"], 4).await;
-        assert_eq!(asked, ["begin", "a", "slow", "z"]);
+    async fn the_first_keys_are_reconciled_before_anything_else_is_taken_in() {
+        let asked = asked(&["z", "slow", "a", "ready"], 5).await;
+        assert_eq!(asked, ["begin", "a", "slow", "z", "late"]);
     }
 }
