@@ -111,15 +111,20 @@ impl World {
         self.now += SignedDuration::from_secs(seconds);
     }
 
-    pub fn decide(&self) -> Plan {
+    /// What the operator knows.
+    fn view(&self) -> View<'_> {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
         let view =
             view(&self.job, state, &self.instances, &self.children, &self.boards, self.settled);
         let (addresses, settings, first_seen) = (&self.waits, &self.settings, self.first_seen);
-        let view = View { addresses, settings, first_seen, ..view };
+        View { addresses, settings, first_seen, ..view }
+    }
+
+    pub fn decide(&self) -> Plan {
+        let view = self.view();
         let plan = decide(&view, self.now);
         // A status that is not due may leave out who waits; what is done for the others is the same.
-        let unheard = decide(&View { status_due: false, ..view }, self.now);
+        let unheard = self.decide_unheard();
         let done = |plan: &Plan| {
             let Plan { creates, deletes, forget, claims, wants, waiting, .. } = plan;
             let mut lists = (deletes.clone(), forget.clone());
@@ -152,10 +157,7 @@ impl World {
 
     /// A look whose status nobody will see.
     pub fn decide_unheard(&self) -> Plan {
-        let ledger = LedgerState::Sealed(self.ledger.as_ref().unwrap());
-        let view =
-            view(&self.job, ledger, &self.instances, &self.children, &self.boards, self.settled);
-        decide(&View { addresses: &self.waits, status_due: false, ..view }, self.now)
+        decide(&View { status_due: false, ..self.view() }, self.now)
     }
 
     /// One look, and everything it asks for is done.
