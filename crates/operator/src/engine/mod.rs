@@ -16,6 +16,7 @@ pub mod panics;
 pub mod pool;
 pub mod queue;
 pub mod read;
+pub mod slim;
 pub mod status;
 pub mod turns;
 pub mod watch;

@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+
+use super::pool::Caller;
+use super::slim::Slim;
 
 /// How often the status of one object is written.
 #[derive(Default)]
@@ -107,6 +112,19 @@ pub fn patch(version: &str, status: &Value) -> Value {
         { "op": "test", "path": "/metadata/resourceVersion", "value": version },
         { "op": "add", "path": "/status", "value": status },
     ])
+}
+
+/// Sends such a patch.
+pub async fn write<A: Slim>(
+    caller: &Caller,
+    namespace: &str,
+    name: &str,
+    patch: Value,
+) -> kube::Result<A> {
+    let patch = serde_json::from_value(patch).map_err(kube::Error::SerdeError)?;
+    let (params, patch) = (PatchParams::default(), Patch::<()>::Json(patch));
+    let api: Api<A> = Api::namespaced(caller.client.clone(), namespace);
+    caller.call(api.patch_status(name, &params, &patch)).await
 }
 
 /// The conditions of any status, however broken the rest of it is.

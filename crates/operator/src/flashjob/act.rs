@@ -4,11 +4,11 @@ mod ledger;
 
 use std::time::Duration;
 
-use flashjob_plan::flashjob::children;
+use flashjob_plan::flashjob::children::{self, Owner};
 use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Preconditions};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::engine::Controller;
 use crate::engine::pool::Caller;
 use crate::engine::read;
 use crate::engine::status;
-use crate::engine::write;
+use crate::engine::write::{self, ObjectId};
 use crate::process::clock;
 
 /// A job that waits is looked at this often, however long it waits.
@@ -152,13 +152,10 @@ impl FlashJobController {
         let namespace = job.seen.job.namespace.clone();
         self.index.deleting(uid, &target, kind, &object);
         self.enqueue(uid, |caller| async move {
+            let id = ObjectId { namespace: &namespace, name: &name, uid: &object };
             let result = match kind {
-                Kind::Service => {
-                    write::delete::<slim::Service>(&caller, &namespace, &name, &object).await
-                }
-                Kind::Pod(_) => {
-                    write::delete::<slim::Pod>(&caller, &namespace, &name, &object).await
-                }
+                Kind::Service => write::delete::<slim::Service>(&caller, id).await,
+                Kind::Pod(_) => write::delete::<slim::Pod>(&caller, id).await,
             };
             Answer::Deleted { target, kind, uid: object, result }
         });
@@ -226,19 +223,16 @@ impl FlashJobController {
         if ledger.is_some() {
             finalizers.push(names::FINALIZER.to_owned());
         }
-        let mut metadata = json!({
-            "resourceVersion": job.seen.version,
-            "uid": uid,
-            "finalizers": finalizers,
-        });
+        let mut metadata = json!({ "finalizers": finalizers });
         if let Some(ledger) = ledger {
             metadata["annotations"] = json!({ names::LEDGER: ledger });
         }
-        let name = job.seen.job.name.clone();
-        let (api, settings) = (self.job_api(uid), self.context.settings.clone());
+        let (owner, version) = (Owner::of(&job.seen.job), job.seen.version.clone());
+        let settings = self.context.settings.clone();
         self.enqueue(uid, |caller| async move {
-            let patch = Patch::Merge(json!({ "metadata": metadata }));
-            let patched = caller.call(api.patch(&name, &PatchParams::default(), &patch)).await;
+            let id = ObjectId { namespace: &owner.namespace, name: &owner.name, uid: &owner.uid };
+            let change = json!({ "metadata": metadata });
+            let patched = write::patch(&caller, id, &version, change).await;
             Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings, None))))
         });
     }
@@ -301,18 +295,8 @@ impl FlashJobController {
         job.throttle.busy = true;
         job.throttle.last = Some((now, patch.to_string().len()));
         let (facts, finalizers) = (job.seen.job.clone(), job.seen.finalizers.clone());
-        let api: Api<slim::WrittenFlashJob> =
-            Api::namespaced(self.context.process.client.clone(), &facts.namespace);
         self.enqueue(uid, |caller| async move {
-            let result = match serde_json::from_value(patch) {
-                Ok(patch) => {
-                    let patch = Patch::<()>::Json(patch);
-                    caller
-                        .call(api.patch_status(&facts.name, &PatchParams::default(), &patch))
-                        .await
-                }
-                Err(error) => Err(kube::Error::SerdeError(error)),
-            };
+            let result = status::write(&caller, &facts.namespace, &facts.name, patch).await;
             // It was written to the job as it was, so nothing else of it has changed.
             let written = |answer| observe::job_with_status(facts, finalizers, status, answer);
             let result = result.map(|answer| Box::new(written(answer)));

@@ -17,7 +17,6 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -25,7 +24,7 @@ use tokio::time::Instant;
 use super::slim;
 use crate::engine::pool::Caller;
 use crate::engine::read;
-use crate::engine::write::{self, Created};
+use crate::engine::write::{self, Created, ObjectId};
 
 /// How long a ConfigMap is left alone after a write.
 pub const GROUP: Duration = Duration::from_millis(250);
@@ -281,13 +280,10 @@ pub async fn patch(
     shard_before: &Shard,
     keys: &BTreeMap<String, Option<String>>,
 ) -> kube::Result<Shard> {
-    let api: Api<slim::WrittenConfigMap> = Api::namespaced(caller.client.clone(), namespace);
-    let patch = json!({
-        "metadata": { "resourceVersion": shard_before.version, "uid": shard_before.uid },
-        "data": keys,
-    });
-    let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-    let patched = caller.call(api.patch(&shard_before.name, &params, &patch)).await?;
+    let Shard { name, uid, version, .. } = shard_before;
+    let id = ObjectId { namespace, name, uid };
+    let change = json!({ "data": keys });
+    let patched: slim::WrittenConfigMap = write::patch(caller, id, version, change).await?;
     Ok(shard(&patched.metadata, None))
 }
 

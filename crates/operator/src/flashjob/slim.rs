@@ -1,19 +1,17 @@
 //! API objects as far as they are read.
 //!
-//! Most of what the API server sends is `managedFields` and a spec that nobody here looks at, and it sends that again with
-//! every event and every answer. To read only what [`super::observe`] needs is the difference between a busy operator
-//! and an idle one. Names and types of the fields are those of the whole objects.
+//! They have the fields that [`super::observe`] needs, and no others; see [`crate::engine::slim`].
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use flashjob_api::flashjob::FlashJob as WholeFlashJob;
 use flashjob_api::flashjob::instance::Instance as WholeInstance;
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use kube::Resource;
-use serde::{Deserialize, Deserializer};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use serde_json::Value;
+
+use crate::engine::slim::{metadata, slim_resource};
 
 /// A FlashJob, whatever its spec and status are.
 #[derive(Clone, Debug, Deserialize)]
@@ -104,41 +102,7 @@ pub struct WrittenConfigMap {
     pub metadata: ObjectMeta,
 }
 
-/// Says that a type is another one in short.
-macro_rules! short_for {
-    ($($short:ty: $whole:ty,)*) => {$(
-        impl Resource for $short {
-            type DynamicType = ();
-            type Scope = <$whole as Resource>::Scope;
-
-            fn kind(_: &()) -> Cow<'_, str> {
-                <$whole as Resource>::kind(&())
-            }
-
-            fn group(_: &()) -> Cow<'_, str> {
-                <$whole as Resource>::group(&())
-            }
-
-            fn version(_: &()) -> Cow<'_, str> {
-                <$whole as Resource>::version(&())
-            }
-
-            fn plural(_: &()) -> Cow<'_, str> {
-                <$whole as Resource>::plural(&())
-            }
-
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
-    )*};
-}
-
-short_for! {
+slim_resource! {
     FlashJob: WholeFlashJob,
     WrittenFlashJob: WholeFlashJob,
     Instance: WholeInstance,
@@ -146,38 +110,4 @@ short_for! {
     Pod: core::Pod,
     ConfigMap: core::ConfigMap,
     WrittenConfigMap: core::ConfigMap,
-}
-
-/// Metadata without `managedFields`, which are longer than all the rest.
-fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        name: Option<String>,
-        namespace: Option<String>,
-        uid: Option<String>,
-        resource_version: Option<String>,
-        generation: Option<i64>,
-        creation_timestamp: Option<Time>,
-        deletion_timestamp: Option<Time>,
-        labels: Option<BTreeMap<String, String>>,
-        annotations: Option<BTreeMap<String, String>>,
-        finalizers: Option<Vec<String>>,
-        owner_references: Option<Vec<OwnerReference>>,
-    }
-    let read = Metadata::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: read.name,
-        namespace: read.namespace,
-        uid: read.uid,
-        resource_version: read.resource_version,
-        generation: read.generation,
-        creation_timestamp: read.creation_timestamp,
-        deletion_timestamp: read.deletion_timestamp,
-        labels: read.labels,
-        annotations: read.annotations,
-        finalizers: read.finalizers,
-        owner_references: read.owner_references,
-        ..ObjectMeta::default()
-    })
 }

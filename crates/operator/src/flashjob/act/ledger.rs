@@ -5,7 +5,7 @@ use flashjob_plan::flashjob::ledger::Change;
 use flashjob_plan::flashjob::{AttemptEnd, LedgerPlan, owner};
 use tokio::time::Instant;
 
-use crate::engine::write;
+use crate::engine::write::{self, ObjectId};
 use crate::flashjob::controller::FlashJobController;
 use crate::flashjob::input::Answer;
 use crate::flashjob::ledger;
@@ -42,14 +42,9 @@ impl FlashJobController {
             LedgerPlan::Clear(remains) => {
                 job.ledger.reading = true;
                 self.enqueue(uid, |caller| async move {
-                    for (name, object) in remains {
-                        let gone = write::delete::<slim::ConfigMap>(
-                            &caller,
-                            &facts.namespace,
-                            &name,
-                            &object,
-                        );
-                        if let Err(error) = gone.await {
+                    for (name, uid) in &remains {
+                        let id = ObjectId { namespace: &facts.namespace, name, uid };
+                        if let Err(error) = write::delete::<slim::ConfigMap>(&caller, id).await {
                             return Answer::LedgerCleared(Err(words(&error)));
                         }
                     }
