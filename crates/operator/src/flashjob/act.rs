@@ -7,6 +7,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::children::{self, Owner};
 use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
+use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use serde_json::json;
@@ -23,7 +24,7 @@ use crate::engine::status;
 use crate::engine::write::{self, ObjectId};
 use crate::process::clock;
 
-/// A job that waits is looked at this often, however long it waits.
+/// A job that waits is reconciled this often, however long it waits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
 
 /// The conditions whose change is an event.
@@ -90,20 +91,23 @@ impl FlashJobController {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.told = told;
         }
-        // Far away, it is looked at on the way: no timer runs for years. And a little later, so that the deadline has passed
+        self.schedule(uid, look_again, idle && !expire);
+    }
+
+    /// Puts a job into the queue for when it has to be reconciled again; takes it out of memory until then if it `may_park`.
+    fn schedule(&mut self, uid: &str, at: Option<Timestamp>, may_park: bool) {
+        // Far away, it is reconciled on the way: no timer runs for years. And a little later, so that the deadline has passed
         // on the wall clock too.
-        let next = look_again.map(|at| {
+        let next = at.map(|at| {
             let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
             Instant::now() + pause.min(LONGEST_SLEEP) + Duration::from_millis(5)
         });
-        if idle && !expire && self.park(uid, next) {
+        if may_park && self.park(uid, next) {
             return;
         }
-        // What was held back is looked at again when the pause is over, whatever else woke us meanwhile.
-        if let Some(until) = self.jobs.get(uid).and_then(|job| job.backoff.until()) {
-            self.wake_at(uid, until);
-        }
-        if let Some(at) = next {
+        // What was held back is reconciled when the pause is over, whatever else happened meanwhile.
+        let retry = self.jobs.get(uid).and_then(|job| job.backoff.until());
+        for at in [retry, next].into_iter().flatten() {
             self.wake_at(uid, at);
         }
     }

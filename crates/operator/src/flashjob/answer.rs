@@ -1,18 +1,19 @@
 //! Takes in what writes and reads came to.
 
+mod ledger;
+
 use std::time::Duration;
 
+use flashjob_plan::flashjob::Kind;
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Refusal};
 use flashjob_plan::flashjob::index::Doubt;
-use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use super::controller::FlashJobController;
 use super::input::{Answer, Input};
-use super::ledger::Memory;
 use super::observe::SeenJob;
 use super::refusal;
 use crate::engine::write::Created;
@@ -40,16 +41,14 @@ impl FlashJobController {
                     self.index.see_pod(child, now);
                 }
             }
-            Answer::Deleted { target, kind, uid: object, result } => match result {
-                Ok(()) => {
-                    self.index.set_busy(uid, &target, kind, false);
-                    self.index.delete_acknowledged(uid, &target, kind, &object, now);
-                }
-                Err(error) => {
-                    tracing::warn!(%target, ?kind, error = words(&error), "a delete failed; looking whether it is there");
-                    self.doubt(uid, &target, kind);
-                }
-            },
+            Answer::Deleted { target, kind, uid: object, result: Ok(()) } => {
+                self.index.set_busy(uid, &target, kind, false);
+                self.index.delete_acknowledged(uid, &target, kind, &object, now);
+            }
+            Answer::Deleted { target, kind, result: Err(error), .. } => {
+                tracing::warn!(%target, ?kind, error = words(&error), "a delete failed; looking whether it is there");
+                self.doubt(uid, &target, kind);
+            }
             Answer::PodChecked { doubt, attempt, found } => {
                 if self.index.pod_checked(&doubt, attempt, found) {
                     self.recheck(doubt);
@@ -75,61 +74,9 @@ impl FlashJobController {
                 }
                 self.status_written(uid, result, events);
             }
-            Answer::Expired(result) => {
-                let Some(job) = self.jobs.get_mut(uid) else { return };
-                job.marking = false;
-                // Changed meanwhile, or gone already: the watch will show it.
-                if let Err(error) = result {
-                    let at = job.backoff.failed();
-                    tracing::info!(
-                        error = words(&error),
-                        "a job whose time is over was not deleted"
-                    );
-                    self.wake_at(uid, at);
-                }
-            }
+            Answer::Expired(result) => self.expired(uid, result),
             Answer::EventsSent => {}
-            Answer::LedgerCreated(Ok(shards)) => {
-                self.replace_ledger(uid, Memory::read(uid, shards));
-                if let Some(job) = self.jobs.get_mut(uid) {
-                    job.write_succeeded();
-                }
-            }
-            Answer::LedgerCleared(Ok(())) => self.replace_ledger(uid, Memory::absent()),
-            Answer::LedgerCreated(Err(error)) | Answer::LedgerCleared(Err(error)) => {
-                self.reread_ledger(uid, &error, true);
-            }
-            Answer::LedgerFlushed { shard, took, result, ended } => {
-                self.context.metrics.ledger_flushed(took, result.is_ok());
-                match result {
-                    Ok(acknowledged) => {
-                        if let Some(job) = self.jobs.get_mut(uid) {
-                            let changed = job.ledger.acknowledge(shard, acknowledged);
-                            for record in changed.iter().flat_map(|c| c.records.values()) {
-                                self.boards.learn(uid, record);
-                                job.concerns.learn(record);
-                            }
-                            job.write_succeeded();
-                        }
-                        self.report(uid, ended);
-                    }
-                    Err(error) => self.reread_ledger(uid, &error, false),
-                }
-            }
-            Answer::LedgerRead { result: Ok(fresh), .. } => {
-                let Some(job) = self.jobs.get_mut(uid) else { return };
-                let arrived = job.ledger.writes_arrived(&fresh);
-                let settled = job.settled && (arrived || job.ledger.sealed() == fresh.sealed());
-                let open = fresh.sealed().is_some_and(|l| l.has_open_attempts());
-                job.settled = settled || !open;
-                if arrived {
-                    job.write_succeeded();
-                }
-                self.replace_ledger(uid, *fresh);
-            }
-            Answer::LedgerRead { result: Err(error), anything } => {
-                self.reread_ledger(uid, &words(&error), anything);
-            }
+            Answer::Ledger(answer) => self.ledger_answered(uid, answer),
         }
     }
 
@@ -230,6 +177,17 @@ impl FlashJobController {
         }
     }
 
+    fn expired(&mut self, uid: &str, result: kube::Result<()>) {
+        let Some(job) = self.jobs.get_mut(uid) else { return };
+        job.marking = false;
+        // Changed meanwhile, or gone already: the watch will show it.
+        if let Err(error) = result {
+            let at = job.backoff.failed();
+            tracing::info!(error = words(&error), "a job whose time is over was not deleted");
+            self.wake_at(uid, at);
+        }
+    }
+
     fn status_written(
         &mut self,
         uid: &str,
@@ -286,31 +244,5 @@ impl FlashJobController {
             }
             Answer::EventsSent
         });
-    }
-
-    fn replace_ledger(&mut self, uid: &str, ledger: Memory) {
-        if let Some(job) = self.jobs.get_mut(uid) {
-            job.ledger = ledger;
-        }
-        self.learn_ledger(uid);
-    }
-
-    /// The record of an attempt that outlives the job: one log line, and the metrics.
-    fn report(&mut self, uid: &str, ended: Vec<AttemptEnd>) {
-        let Some(job) = self.jobs.get(uid) else { return };
-        let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
-        for end in ended {
-            self.context.metrics.attempt_ended(&end.result, end.seconds);
-            tracing::info!(
-                %job,
-                device = end.device,
-                endpoint = end.endpoint,
-                attempt = end.attempt,
-                result = end.result,
-                seconds = end.seconds,
-                detail = end.message,
-                "ended"
-            );
-        }
     }
 }

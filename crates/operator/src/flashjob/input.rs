@@ -67,15 +67,20 @@ pub enum Answer {
     },
     Expired(kube::Result<()>),
     EventsSent,
-    LedgerCreated(Result<Vec<Shard>, String>),
-    LedgerCleared(Result<(), String>),
-    LedgerFlushed {
+    Ledger(LedgerAnswer),
+}
+
+/// What a write or a read of a ledger came to.
+pub enum LedgerAnswer {
+    Created(Result<Vec<Shard>, String>),
+    Cleared(Result<(), String>),
+    Flushed {
         shard: usize,
         took: Duration,
         result: Result<Shard, String>,
         ended: Vec<AttemptEnd>,
     },
-    LedgerRead {
+    Read {
         result: kube::Result<Box<Memory>>,
         /// It was looked for by its labels.
         anything: bool,

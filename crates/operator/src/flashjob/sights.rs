@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::concerns::{Concerns, Marks};
-use flashjob_plan::flashjob::facts::Service;
+use flashjob_plan::flashjob::facts::{Pod, Service};
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 
 use super::controller::FlashJobController;
@@ -12,7 +12,7 @@ use super::foreign::Kinship;
 use super::job::JobState;
 use super::observe::{self, SeenJob};
 use super::slim;
-use super::watches::{self, Watched};
+use super::watches::{self, Claimed, Watched};
 use crate::engine::watch::WatchEvent;
 use crate::process::clock;
 
@@ -22,8 +22,15 @@ impl FlashJobController {
         match event {
             Watched::Job(seen) => self.see_job(seen),
             Watched::Instance(seen) => self.see_instance(seen),
-            Watched::Pod(WatchEvent::Listing) => self.index.listing("pods"),
-            Watched::Pod(WatchEvent::There(Ok(child))) => match self.kinship(&child.owner) {
+            Watched::Pod(seen) => self.see_pod(seen),
+            Watched::Service(seen) => self.see_service_event(seen),
+        }
+    }
+
+    fn see_pod(&mut self, seen: WatchEvent<Claimed<Pod>>) {
+        match seen {
+            WatchEvent::Listing => self.index.listing("pods"),
+            WatchEvent::There(Ok(child)) => match self.kinship(&child.owner) {
                 Kinship::Child => {
                     self.wake(&child.owner.uid);
                     self.index.see_pod(*child, clock::now());
@@ -35,7 +42,7 @@ impl FlashJobController {
                 }
                 Kinship::None => self.refute("Pod", &child.owner, &child.facts.name),
             },
-            Watched::Pod(WatchEvent::Left(Ok(mut child))) => match self.kinship(&child.owner) {
+            WatchEvent::Left(Ok(mut child)) => match self.kinship(&child.owner) {
                 Kinship::Child => {
                     self.wake(&child.owner.uid);
                     let doubt = self.index.pod_left(&child, clock::now());
@@ -51,13 +58,20 @@ impl FlashJobController {
                 }
                 Kinship::None => {}
             },
-            Watched::Pod(WatchEvent::Synced) => {
+            WatchEvent::Synced => {
                 let doubts = self.index.pods_listed();
                 self.check(doubts);
                 self.synced("pods");
             }
-            Watched::Service(WatchEvent::Listing) => self.index.listing("services"),
-            Watched::Service(WatchEvent::There(Ok(child))) => match self.kinship(&child.owner) {
+            WatchEvent::There(Err(foreign)) => self.foreign("Pod", &foreign),
+            WatchEvent::Left(Err(_)) => {}
+        }
+    }
+
+    fn see_service_event(&mut self, seen: WatchEvent<Claimed<Service>>) {
+        match seen {
+            WatchEvent::Listing => self.index.listing("services"),
+            WatchEvent::There(Ok(child)) => match self.kinship(&child.owner) {
                 Kinship::Child => {
                     self.wake(&child.owner.uid);
                     self.see_service(*child);
@@ -66,7 +80,7 @@ impl FlashJobController {
                 Kinship::Orphan => {}
                 Kinship::None => self.refute("Service", &child.owner, &child.facts.name),
             },
-            Watched::Service(WatchEvent::Left(Ok(child))) => {
+            WatchEvent::Left(Ok(child)) => {
                 if self.kinship(&child.owner) == Kinship::Child {
                     self.wake(&child.owner.uid);
                     if child.facts.address.is_some() {
@@ -77,15 +91,13 @@ impl FlashJobController {
                     self.check(doubt);
                 }
             }
-            Watched::Service(WatchEvent::Synced) => {
+            WatchEvent::Synced => {
                 let doubts = self.index.services_listed();
                 self.check(doubts);
                 self.synced("services");
             }
-            Watched::Pod(WatchEvent::There(Err(foreign))) => self.foreign("Pod", &foreign),
-            Watched::Service(WatchEvent::There(Err(foreign))) => self.foreign("Service", &foreign),
-            Watched::Pod(WatchEvent::Left(Err(_))) | Watched::Service(WatchEvent::Left(Err(_))) => {
-            }
+            WatchEvent::There(Err(foreign)) => self.foreign("Service", &foreign),
+            WatchEvent::Left(Err(_)) => {}
         }
     }
 

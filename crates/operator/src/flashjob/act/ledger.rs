@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::engine::write::{self, ObjectId};
 use crate::flashjob::controller::FlashJobController;
-use crate::flashjob::input::Answer;
+use crate::flashjob::input::{Answer, LedgerAnswer};
 use crate::flashjob::ledger;
 use crate::flashjob::slim;
 use crate::process::client::words;
@@ -36,7 +36,7 @@ impl FlashJobController {
                         }
                         shards
                     });
-                    Answer::LedgerCreated(filled)
+                    Answer::Ledger(LedgerAnswer::Created(filled))
                 });
             }
             LedgerPlan::Clear(remains) => {
@@ -45,10 +45,11 @@ impl FlashJobController {
                     for (name, uid) in &remains {
                         let id = ObjectId { namespace: &facts.namespace, name, uid };
                         if let Err(error) = write::delete::<slim::ConfigMap>(&caller, id).await {
-                            return Answer::LedgerCleared(Err(words(&error)));
+                            let failed = LedgerAnswer::Cleared(Err(words(&error)));
+                            return Answer::Ledger(failed);
                         }
                     }
-                    Answer::LedgerCleared(Ok(()))
+                    Answer::Ledger(LedgerAnswer::Cleared(Ok(())))
                 });
             }
             LedgerPlan::Update(change) => self.flush(uid, &change, ended),
@@ -88,7 +89,8 @@ impl FlashJobController {
                         ledger::add(&caller, &facts, &owner(&facts), shard, data).await
                     }
                 };
-                Answer::LedgerFlushed { shard, took: began.elapsed(), result, ended }
+                let took = began.elapsed();
+                Answer::Ledger(LedgerAnswer::Flushed { shard, took, result, ended })
             });
         }
     }
@@ -110,7 +112,7 @@ impl FlashJobController {
             } else {
                 ledger::read(&caller, &owner, large).await.map(|(ledger, _)| ledger)
             };
-            Answer::LedgerRead { result: read.map(Box::new), anything }
+            Answer::Ledger(LedgerAnswer::Read { result: read.map(Box::new), anything })
         });
     }
 }

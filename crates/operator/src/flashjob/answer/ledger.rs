@@ -1,0 +1,82 @@
+//! Takes in what writes and reads of ledgers came to.
+
+use flashjob_plan::flashjob::AttemptEnd;
+
+use crate::flashjob::controller::FlashJobController;
+use crate::flashjob::input::LedgerAnswer;
+use crate::flashjob::ledger::Memory;
+use crate::process::client::words;
+
+impl FlashJobController {
+    pub(super) fn ledger_answered(&mut self, uid: &str, answer: LedgerAnswer) {
+        match answer {
+            LedgerAnswer::Created(Ok(shards)) => {
+                self.replace_ledger(uid, Memory::read(uid, shards));
+                if let Some(job) = self.jobs.get_mut(uid) {
+                    job.write_succeeded();
+                }
+            }
+            LedgerAnswer::Cleared(Ok(())) => self.replace_ledger(uid, Memory::absent()),
+            LedgerAnswer::Created(Err(error)) | LedgerAnswer::Cleared(Err(error)) => {
+                self.reread_ledger(uid, &error, true);
+            }
+            LedgerAnswer::Flushed { shard, took, result, ended } => {
+                self.context.metrics.ledger_flushed(took, result.is_ok());
+                match result {
+                    Ok(acknowledged) => {
+                        if let Some(job) = self.jobs.get_mut(uid) {
+                            let changed = job.ledger.acknowledge(shard, acknowledged);
+                            for record in changed.iter().flat_map(|c| c.records.values()) {
+                                self.boards.learn(uid, record);
+                                job.concerns.learn(record);
+                            }
+                            job.write_succeeded();
+                        }
+                        self.report(uid, ended);
+                    }
+                    Err(error) => self.reread_ledger(uid, &error, false),
+                }
+            }
+            LedgerAnswer::Read { result: Ok(fresh), .. } => {
+                let Some(job) = self.jobs.get_mut(uid) else { return };
+                let arrived = job.ledger.writes_arrived(&fresh);
+                let settled = job.settled && (arrived || job.ledger.sealed() == fresh.sealed());
+                let open = fresh.sealed().is_some_and(|l| l.has_open_attempts());
+                job.settled = settled || !open;
+                if arrived {
+                    job.write_succeeded();
+                }
+                self.replace_ledger(uid, *fresh);
+            }
+            LedgerAnswer::Read { result: Err(error), anything } => {
+                self.reread_ledger(uid, &words(&error), anything);
+            }
+        }
+    }
+
+    fn replace_ledger(&mut self, uid: &str, ledger: Memory) {
+        if let Some(job) = self.jobs.get_mut(uid) {
+            job.ledger = ledger;
+        }
+        self.learn_ledger(uid);
+    }
+
+    /// The record of an attempt that outlives the job: one log line, and the metrics.
+    fn report(&mut self, uid: &str, ended: Vec<AttemptEnd>) {
+        let Some(job) = self.jobs.get(uid) else { return };
+        let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
+        for end in ended {
+            self.context.metrics.attempt_ended(&end.result, end.seconds);
+            tracing::info!(
+                %job,
+                device = end.device,
+                endpoint = end.endpoint,
+                attempt = end.attempt,
+                result = end.result,
+                seconds = end.seconds,
+                detail = end.message,
+                "ended"
+            );
+        }
+    }
+}
