@@ -20,7 +20,7 @@ mod observe;
 mod orphans;
 mod parking;
 mod refusal;
-mod sights;
+mod watch_events;
 mod slim;
 mod watches;
 
