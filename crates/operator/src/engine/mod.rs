@@ -1,5 +1,5 @@
-//! What every controller needs, whatever it is for: watches, a work queue, a pool of calls, writes that are settled when they
-//! are in doubt, and a status that is paced.
+//! What every controller needs, whatever it is for: watches, a work queue, a pool of calls, writes that are confirmed when
+//! their answer was lost, and a status that is throttled.
 //!
 //! ```text
 //!   watch ──▶ take ──▶ queue ──▶ reconcile ──▶ pool ──▶ read, write
@@ -88,7 +88,7 @@ pub async fn run<C: Controller>(
             _ = stop.wait_for(|stop| *stop) => break,
             Some(input) = inputs.recv() => {
                 controller.take(input);
-                // Whatever has come in by now is looked at together.
+                // Whatever has come in by now is reconciled together.
                 for _ in 0..MOST_INPUTS {
                     let Ok(input) = inputs.try_recv() else { break };
                     controller.take(input);
@@ -163,7 +163,7 @@ mod tests {
             match input {
                 "ready" => self.ready = true,
                 "late" => drop(self.done.send("late".to_owned())),
-                key => self.queue.wake_at(key, Instant::now()),
+                key => self.queue.enqueue_at(key, Instant::now()),
             }
         }
 

@@ -28,7 +28,7 @@ thread_local! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// What the last one said, and where it was.
-    pub words: String,
+    pub message: String,
     /// Not again before this, unless the spec has changed.
     pub again: Timestamp,
     generation: i64,
@@ -37,10 +37,10 @@ pub struct Fault {
 
 impl Fault {
     /// A reconcile has panicked, at this generation of the spec; `before` is what there was.
-    fn new(before: Option<&Fault>, words: String, generation: i64, now: Timestamp) -> Fault {
+    fn new(before: Option<&Fault>, message: String, generation: i64, now: Timestamp) -> Fault {
         let times = before.filter(|f| f.generation == generation).map_or(0, |f| f.times);
         let pause = (FIRST_PAUSE_SECONDS << times.min(10)).min(LONGEST_PAUSE_SECONDS);
-        Fault { words, again: after(now, pause), generation, times: times.saturating_add(1) }
+        Fault { message, again: after(now, pause), generation, times: times.saturating_add(1) }
     }
 
     /// Whether the object is left alone for now.
@@ -60,10 +60,10 @@ pub fn guarded<T>(
     if let Some(fault) = before.filter(|fault| fault.holds(generation, now)) {
         return Err(fault.clone());
     }
-    caught(work).map_err(|words| Fault::new(before, words, generation, now))
+    caught(work).map_err(|message| Fault::new(before, message, generation, now))
 }
 
-/// Does it; a panic is an error, with its words and its place.
+/// Does it; a panic is an error, with its message and its place.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -77,11 +77,11 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // What it decides on is only read.
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let place = PLACE.with_borrow_mut(std::mem::take);
-        format!("{} at {place}", words(panic.as_ref()))
+        format!("{} at {place}", message(panic.as_ref()))
     })
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }

@@ -43,7 +43,7 @@ struct Key {
 enum Next {
     /// When something happens.
     #[default]
-    Asleep,
+    Idle,
     At(Instant),
     /// As soon as it has its turn.
     Due,
@@ -51,7 +51,7 @@ enum Next {
 
 impl Queue {
     /// A key is reconciled at `at`, or earlier if that was asked for before.
-    pub fn wake_at(&mut self, key: &str, at: Instant) {
+    pub fn enqueue_at(&mut self, key: &str, at: Instant) {
         if !self.keys.contains_key(key) {
             self.keys.insert(key.to_owned(), Key::default());
         }
@@ -65,14 +65,14 @@ impl Queue {
                 self.due.remove(&(before, key.to_owned()));
                 Next::At(at)
             }
-            Next::Asleep => Next::At(at),
+            Next::Idle => Next::At(at),
         };
         known.next = next;
         self.due.insert((at, key.to_owned()));
     }
 
     /// A key is not waited for any more. How often it may be reconciled stays in force.
-    pub fn sleep(&mut self, key: &str) {
+    pub fn cancel(&mut self, key: &str) {
         let Some(known) = self.keys.get_mut(key) else { return };
         if let Next::At(at) = std::mem::take(&mut known.next) {
             self.due.remove(&(at, key.to_owned()));
@@ -81,7 +81,7 @@ impl Queue {
 
     /// A key is gone.
     pub fn remove(&mut self, key: &str) {
-        self.sleep(key);
+        self.cancel(key);
         self.keys.remove(key);
     }
 
@@ -127,7 +127,7 @@ impl Queue {
 
     /// The reconcile of a key begins. What happens from now on is not in what it sees.
     pub fn begin(&mut self, key: &str) {
-        self.sleep(key);
+        self.cancel(key);
     }
 
     /// The reconcile of a key is over. The next begins `pause` after this one did, at the earliest.
@@ -137,8 +137,8 @@ impl Queue {
         known.not_before = Some(began + pause);
         // What it has asked for itself meanwhile.
         if let Next::At(at) = known.next {
-            self.sleep(key);
-            self.wake_at(key, at);
+            self.cancel(key);
+            self.enqueue_at(key, at);
         }
     }
 }
@@ -154,16 +154,16 @@ mod tests {
     #[test]
     fn a_key_is_in_the_queue_once_and_at_the_earliest_time_that_was_asked_for() {
         let (mut queue, now) = (Queue::default(), Instant::now());
-        queue.wake_at("a", now + millis(50));
-        queue.wake_at("a", now + millis(20));
-        queue.wake_at("a", now + millis(90));
-        queue.wake_at("b", now + millis(30));
+        queue.enqueue_at("a", now + millis(50));
+        queue.enqueue_at("a", now + millis(20));
+        queue.enqueue_at("a", now + millis(90));
+        queue.enqueue_at("b", now + millis(30));
         assert_eq!(queue.next(), Some(now + millis(20)));
         assert_eq!(queue.take_due(now + millis(100)), ["a", "b"]);
-        queue.wake_at("a", now);
+        queue.enqueue_at("a", now);
         assert_eq!(queue.next(), None, "it is due already");
         queue.begin("a");
-        queue.wake_at("a", now);
+        queue.enqueue_at("a", now);
         assert_eq!(queue.next(), Some(now), "that happened after it began");
     }
 
@@ -172,10 +172,10 @@ mod tests {
         let (mut queue, began) = (Queue::default(), Instant::now());
         for (took, pause, rest) in [(0, 0, 25), (1, 200, 200), (250, 200, 750)] {
             queue.begin("a");
-            queue.wake_at("a", began);
+            queue.enqueue_at("a", began);
             queue.end("a", began, began + millis(took), millis(pause));
             assert_eq!(queue.next(), Some(began + millis(rest)), "{took} {pause}");
-            queue.wake_at("a", began);
+            queue.enqueue_at("a", began);
             assert_eq!(queue.next(), Some(began + millis(rest)), "nothing is more urgent");
         }
     }
@@ -184,7 +184,7 @@ mod tests {
     fn who_is_left_over_has_a_turn_and_who_is_gone_has_none() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         for key in ["a1", "a2", "b1"] {
-            queue.wake_at(key, now);
+            queue.enqueue_at(key, now);
         }
         for key in queue.take_due(now) {
             let namespace = key[..1].to_owned();

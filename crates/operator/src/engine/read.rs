@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 
 use super::pool::Caller;
-use crate::process::client::words;
+use crate::process::client::error_message;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -22,7 +22,11 @@ where
         match caller.call(api.get_opt(name)).await {
             Ok(found) => return found,
             Err(error) => {
-                tracing::warn!(name, error = words(&error), "a live read failed and is tried again")
+                tracing::warn!(
+                    name,
+                    error = error_message(&error),
+                    "a live read failed and is tried again"
+                )
             }
         }
         tokio::time::sleep(pause).await;

@@ -1,7 +1,7 @@
 //! The watches: one per kind, each turning objects into facts before they go any further.
 //!
 //! Lists are quorum reads, and they begin after the lease was won, so that nothing a former holder wrote is missed. Every
-//! kind is listed anew from time to time (resync): an event that never came would otherwise be waited for until a restart.
+//! kind is listed again from time to time (resync): an event that never came would otherwise be waited for until a restart.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::pool::Caller;
 use super::read;
 use super::slim::Slim;
-use crate::process::client::words;
+use crate::process::client::error_message;
 
 /// What a create came to.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ where
         Ok(created) => return Created::There(created),
         Err(error) => error,
     };
-    let message = words(&error);
+    let message = error_message(&error);
     if let kube::Error::Api(status) = &error
         && (400..500).contains(&status.code)
         && !matches!(status.code, 408 | 429)

@@ -5,7 +5,7 @@ mod ledger;
 use std::time::Duration;
 
 use flashjob_plan::flashjob::children::{self, Owner};
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
 use jiff::Timestamp;
 use kube::Api;
@@ -54,7 +54,7 @@ impl FlashJobController {
         } = plan;
         if !forget.is_empty() {
             // With the last of its objects a job may have become idle.
-            self.wake_at(uid, Instant::now());
+            self.enqueue_at(uid, Instant::now());
         }
         for (target, kind) in forget {
             self.index.forget(uid, &target, kind);
@@ -67,10 +67,10 @@ impl FlashJobController {
         }
         self.write_ledger(uid, ledger, &ended);
         if let Some(name) = mark {
-            self.mark(uid, Some(name));
+            self.write_finalizer(uid, Some(name));
         }
         if release {
-            self.mark(uid, None);
+            self.write_finalizer(uid, None);
         }
         if expire {
             self.expire(uid);
@@ -78,12 +78,12 @@ impl FlashJobController {
         if list_pods {
             self.list_pods(uid);
         }
-        let freed = claims.is_some_and(|claims| self.boards.hold(uid, claims));
-        if self.boards.want(uid, wants) | freed {
-            self.wake_unfinished();
+        let freed = claims.is_some_and(|claims| self.locks.hold(uid, claims));
+        if self.locks.want(uid, wants) | freed {
+            self.enqueue_unfinished();
         }
         let turned = self.addresses.wait(uid, waiting, clock::now());
-        self.wake_users_of(&turned);
+        self.enqueue_users_of(&turned);
         if let Some(job) = self.jobs.get_mut(uid) {
             job.finished = finished;
         }
@@ -108,12 +108,12 @@ impl FlashJobController {
         // What was held back is reconciled when the pause is over, whatever else happened meanwhile.
         let retry = self.jobs.get(uid).and_then(|job| job.backoff.until());
         for at in [retry, next].into_iter().flatten() {
-            self.wake_at(uid, at);
+            self.enqueue_at(uid, at);
         }
     }
 
     /// Has `work` done beside everything else. Its calls go by the turn of the job; its answer is an input.
-    pub(super) fn enqueue<W>(&mut self, uid: &str, work: impl FnOnce(Caller) -> W)
+    pub(super) fn spawn_call<W>(&mut self, uid: &str, work: impl FnOnce(Caller) -> W)
     where
         W: Future<Output = Answer> + Send + 'static,
     {
@@ -131,7 +131,7 @@ impl FlashJobController {
         match object {
             NewObject::Service { target, object } => {
                 self.index.set_busy(uid, &target, Kind::Service, true);
-                self.enqueue(uid, |caller| async move {
+                self.spawn_call(uid, |caller| async move {
                     let created = write::create(&caller, *object, children::is_same)
                         .await
                         .map(observe::service);
@@ -139,9 +139,9 @@ impl FlashJobController {
                 });
             }
             NewObject::Pod { target, attempt, board, object } => {
-                self.boards.start(uid, &board);
+                self.locks.start(uid, &board);
                 self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
-                self.enqueue(uid, |caller| async move {
+                self.spawn_call(uid, |caller| async move {
                     let created =
                         write::create(&caller, *object, children::is_same).await.map(observe::pod);
                     Answer::PodCreated { target, attempt, created }
@@ -155,7 +155,7 @@ impl FlashJobController {
         let Deletion { target, kind, name, uid: object } = deletion;
         let namespace = job.seen.job.namespace.clone();
         self.index.deleting(uid, &target, kind, &object);
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             let id = ObjectId { namespace: &namespace, name: &name, uid: &object };
             let result = match kind {
                 Kind::Service => write::delete::<slim::Service>(&caller, id).await,
@@ -166,34 +166,35 @@ impl FlashJobController {
     }
 
     /// Reads live what may be gone.
-    pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Doubt>) {
-        for doubt in doubts {
-            let Some(job) = self.jobs.get(&doubt.job) else {
+    pub(super) fn check(&mut self, unconfirmed: impl IntoIterator<Item = Unconfirmed>) {
+        for unconfirmed in unconfirmed {
+            let Some(job) = self.jobs.get(&unconfirmed.job) else {
                 // Not seen or not loaded yet, or gone for good. Only the complete list of jobs tells.
-                let gone = self.synced.contains("flashjobs") && self.owner(&doubt.job).is_none();
+                let gone =
+                    self.synced.contains("flashjobs") && self.owner(&unconfirmed.job).is_none();
                 if gone {
-                    self.orphan_left(&doubt)
+                    self.orphan_left(&unconfirmed)
                 } else {
-                    self.recheck(doubt)
+                    self.recheck(unconfirmed)
                 }
                 continue;
             };
             let namespace = job.seen.job.namespace.clone();
-            self.enqueue(&doubt.job.clone(), |caller| async move {
-                match doubt.kind {
+            self.spawn_call(&unconfirmed.job.clone(), |caller| async move {
+                match unconfirmed.kind {
                     Kind::Pod(attempt) => {
                         let api: Api<slim::Pod> =
                             Api::namespaced(caller.client.clone(), &namespace);
-                        let found = read::live(&caller, &api, &doubt.name).await;
+                        let found = read::live(&caller, &api, &unconfirmed.name).await;
                         let found = found.as_ref().map(observe::pod_facts);
-                        Answer::PodChecked { doubt, attempt, found }
+                        Answer::PodChecked { unconfirmed, attempt, found }
                     }
                     Kind::Service => {
                         let api: Api<slim::Service> =
                             Api::namespaced(caller.client.clone(), &namespace);
-                        let found = read::live(&caller, &api, &doubt.name).await;
+                        let found = read::live(&caller, &api, &unconfirmed.name).await;
                         let found = found.as_ref().map(observe::service_facts);
-                        Answer::ServiceChecked { doubt, found }
+                        Answer::ServiceChecked { unconfirmed, found }
                     }
                 }
             });
@@ -209,19 +210,19 @@ impl FlashJobController {
         let api: Api<slim::Pod> =
             Api::namespaced(self.context.process.client.clone(), &job.seen.job.namespace);
         let selector = format!("{}={uid}", names::JOB_UID);
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             let ours = |pod| observe::pod(pod).ok();
             Answer::PodsListed(read::list(&caller, &api, &selector, 500, ours).await)
         });
     }
 
     /// Puts our finalizer and the ledger's name on the job, or takes the finalizer off.
-    fn mark(&mut self, uid: &str, ledger: Option<String>) {
+    fn write_finalizer(&mut self, uid: &str, ledger: Option<String>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.marking || job.backoff.until().is_some() {
+        if job.writing_metadata || job.backoff.until().is_some() {
             return;
         }
-        job.marking = true;
+        job.writing_metadata = true;
         let mut finalizers = job.seen.finalizers.clone();
         finalizers.retain(|f| f != names::FINALIZER);
         if ledger.is_some() {
@@ -233,26 +234,28 @@ impl FlashJobController {
         }
         let (owner, version) = (Owner::of(&job.seen.job), job.seen.version.clone());
         let settings = self.context.settings.clone();
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             let id = ObjectId { namespace: &owner.namespace, name: &owner.name, uid: &owner.uid };
             let change = json!({ "metadata": metadata });
             let patched = write::patch(&caller, id, &version, change).await;
-            Answer::Marked(patched.map(|object| Box::new(observe::job(object, &settings, None))))
+            Answer::FinalizerWritten(
+                patched.map(|object| Box::new(observe::job(object, &settings, None))),
+            )
         });
     }
 
     /// Deletes a job that was kept long enough, unless somebody has changed it meanwhile.
     fn expire(&mut self, uid: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        if job.marking || job.backoff.until().is_some() {
+        if job.writing_metadata || job.backoff.until().is_some() {
             return;
         }
-        job.marking = true;
+        job.writing_metadata = true;
         let name = job.seen.job.name.clone();
         let version = Some(job.seen.version.clone());
         let as_seen = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
         let api = self.job_api(uid);
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             let params = DeleteParams::background().preconditions(as_seen);
             Answer::Expired(caller.call(api.delete(&name, &params)).await.map(|_| ()))
         });
@@ -278,7 +281,7 @@ impl FlashJobController {
         let now = Instant::now();
         if !job.throttle.due {
             let at = job.throttle.next(finished).unwrap_or(now);
-            self.wake_at(uid, at);
+            self.enqueue_at(uid, at);
             return false;
         }
         let counts = status.counts.unwrap_or_default();
@@ -290,7 +293,7 @@ impl FlashJobController {
             // While the full one is still to be tried, the job stays.
             let again = job.refusals.taken();
             if let Some(at) = again {
-                self.wake_at(uid, at);
+                self.enqueue_at(uid, at);
             }
             return again.is_none();
         };
@@ -299,7 +302,7 @@ impl FlashJobController {
         job.throttle.busy = true;
         job.throttle.last = Some((now, patch.to_string().len()));
         let (facts, finalizers) = (job.seen.job.clone(), job.seen.finalizers.clone());
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             let result = status::write(&caller, &facts.namespace, &facts.name, patch).await;
             // It was written to the job as it was, so nothing else of it has changed.
             let written = |answer| observe::job_with_status(facts, finalizers, status, answer);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::Kind;
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Refusal};
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use super::input::{Answer, Input};
 use super::observe::SeenJob;
 use super::refusal;
 use crate::engine::write::Created;
-use crate::process::client::words;
+use crate::process::client::error_message;
 use crate::process::clock;
 
 /// An object that is there although no watch shows it is read again after this.
@@ -46,25 +46,25 @@ impl FlashJobController {
                 self.index.delete_acknowledged(uid, &target, kind, &object, now);
             }
             Answer::Deleted { target, kind, result: Err(error), .. } => {
-                tracing::warn!(%target, ?kind, error = words(&error), "a delete failed; looking whether it is there");
-                self.doubt(uid, &target, kind);
+                tracing::warn!(%target, ?kind, error = error_message(&error), "a delete failed; looking whether it is there");
+                self.read_live(uid, &target, kind);
             }
-            Answer::PodChecked { doubt, attempt, found } => {
-                if self.index.pod_checked(&doubt, attempt, found) {
-                    self.recheck(doubt);
+            Answer::PodChecked { unconfirmed, attempt, found } => {
+                if self.index.pod_checked(&unconfirmed, attempt, found) {
+                    self.recheck(unconfirmed);
                 }
             }
-            Answer::ServiceChecked { doubt, found } => {
-                if self.index.service_checked(&doubt, found) {
-                    self.recheck(doubt);
+            Answer::ServiceChecked { unconfirmed, found } => {
+                if self.index.service_checked(&unconfirmed, found) {
+                    self.recheck(unconfirmed);
                 }
             }
             Answer::PodsListed(listed) => self.pods_listed(uid, listed),
-            Answer::Marked(result) => {
+            Answer::FinalizerWritten(result) => {
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    job.marking = false;
+                    job.writing_metadata = false;
                 }
-                self.job_written(uid, result);
+                self.finalizer_written(uid, result);
             }
             Answer::StatusWritten { result, events } => {
                 if let Some(job) = self.jobs.get_mut(uid) {
@@ -110,7 +110,7 @@ impl FlashJobController {
     }
 
     /// Something is unknown of an object we know the name of.
-    fn doubt(&mut self, uid: &str, target: &str, kind: Kind) {
+    fn read_live(&mut self, uid: &str, target: &str, kind: Kind) {
         let children = self.index.children(uid).get(target);
         let name = children.and_then(|c| match kind {
             Kind::Service => c.service.seen.as_ref().map(|s| s.name.clone()),
@@ -121,18 +121,18 @@ impl FlashJobController {
         match name {
             Some(name) => {
                 let (job, target) = (uid.to_owned(), target.to_owned());
-                self.recheck(Doubt { job, target, kind, name });
+                self.recheck(Unconfirmed { job, target, kind, name });
             }
             None => self.index.set_busy(uid, target, kind, false),
         }
     }
 
     /// Looks again a little later.
-    pub(super) fn recheck(&mut self, doubt: Doubt) {
+    pub(super) fn recheck(&mut self, unconfirmed: Unconfirmed) {
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RECHECK).await;
-            let _ = inputs.send(Input::Recheck(doubt)).await;
+            let _ = inputs.send(Input::Recheck(unconfirmed)).await;
         });
     }
 
@@ -141,21 +141,24 @@ impl FlashJobController {
         job.listing_pods = false;
         match listed {
             Ok(pods) => {
-                job.settled = true;
+                job.recovered = true;
                 let now = clock::now();
                 for child in pods.into_iter().filter(|child| child.owner.is(&job.seen.job)) {
                     self.index.see_pod(child, now);
                 }
             }
             Err(error) => {
-                tracing::warn!(error = words(&error), "the Pods of a job could not be listed");
+                tracing::warn!(
+                    error = error_message(&error),
+                    "the Pods of a job could not be listed"
+                );
                 let at = job.backoff.failed();
-                self.wake_at(uid, at);
+                self.enqueue_at(uid, at);
             }
         }
     }
 
-    fn job_written(&mut self, uid: &str, result: kube::Result<Box<SeenJob>>) {
+    fn finalizer_written(&mut self, uid: &str, result: kube::Result<Box<SeenJob>>) {
         match result {
             Ok(seen) => {
                 if let Some(job) = self.jobs.get_mut(uid) {
@@ -166,12 +169,12 @@ impl FlashJobController {
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => {
                 tracing::warn!(
-                    error = words(&error),
+                    error = error_message(&error),
                     "the finalizer could not be written and is tried again"
                 );
                 if let Some(job) = self.jobs.get_mut(uid) {
-                    let at = job.write_failed(&words(&error));
-                    self.wake_at(uid, at);
+                    let at = job.write_failed(&error_message(&error));
+                    self.enqueue_at(uid, at);
                 }
             }
         }
@@ -179,12 +182,15 @@ impl FlashJobController {
 
     fn expired(&mut self, uid: &str, result: kube::Result<()>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        job.marking = false;
+        job.writing_metadata = false;
         // Changed meanwhile, or gone already: the watch will show it.
         if let Err(error) = result {
             let at = job.backoff.failed();
-            tracing::info!(error = words(&error), "a job whose time is over was not deleted");
-            self.wake_at(uid, at);
+            tracing::info!(
+                error = error_message(&error),
+                "a job whose time is over was not deleted"
+            );
+            self.enqueue_at(uid, at);
         }
     }
 
@@ -197,17 +203,17 @@ impl FlashJobController {
         let seen = match result {
             Ok(seen) => seen,
             Err(error) => {
-                if let Some(words) = refusal::words(&error) {
-                    return self.status_refused(uid, &words);
+                if let Some(message) = refusal::message_of(&error) {
+                    return self.status_refused(uid, &message);
                 }
                 // Usually somebody changed the job meanwhile; the watch will show it.
                 tracing::debug!(
-                    error = words(&error),
+                    error = error_message(&error),
                     "a status could not be written and is tried again"
                 );
                 if let Some(job) = self.jobs.get_mut(uid) {
                     let at = job.throttle.failed(Instant::now());
-                    self.wake_at(uid, at);
+                    self.enqueue_at(uid, at);
                 }
                 return;
             }
@@ -232,11 +238,11 @@ impl FlashJobController {
             ..core::ObjectReference::default()
         };
         let recorder = self.context.process.recorder.clone();
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             for event in events {
                 if let Err(error) = caller.call(recorder.publish(&event, &reference)).await {
                     tracing::warn!(
-                        error = words(&error),
+                        error = error_message(&error),
                         reason = event.reason,
                         "an event could not be sent"
                     );

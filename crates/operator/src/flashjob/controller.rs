@@ -53,7 +53,7 @@ pub struct FlashJobController {
     pub(super) index: Index,
     pub(super) instances: Instances,
     /// What the jobs have to do with which board.
-    pub(super) boards: Boards,
+    pub(super) locks: Boards,
     pub(super) addresses: Addresses,
     /// The kinds whose first list is complete.
     pub(super) synced: HashSet<&'static str>,
@@ -92,7 +92,7 @@ pub async fn run(context: Context, stop: watch::Receiver<bool>) -> anyhow::Resul
         parking: Parking::default(),
         index: Index::default(),
         instances: Instances::default(),
-        boards: Boards::default(),
+        locks: Boards::default(),
         addresses: Addresses::default(),
         synced: HashSet::new(),
         strays: HashMap::new(),
@@ -108,17 +108,17 @@ impl Controller for FlashJobController {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Watched(event) => self.see(event),
+            Input::Watched(event) => self.take_watched(event),
             Input::Answer(job, answer) => {
                 self.answered(&job, *answer);
-                self.look_idle(&job);
-                self.wake_at(&job, Instant::now());
+                self.reconcile_idle(&job);
+                self.enqueue_at(&job, Instant::now());
             }
             Input::Load(job) => self.load(&job),
             Input::Loaded(job, loaded) => self.loaded(&job, loaded),
-            Input::CrdsKnown => self.wake_unfinished(),
-            Input::Recheck(doubt) => self.check(Some(doubt)),
-            Input::Orphans(job) => self.mind_orphans(&job),
+            Input::CrdsKnown => self.enqueue_unfinished(),
+            Input::Recheck(unconfirmed) => self.check(Some(unconfirmed)),
+            Input::Orphans(job) => self.update_orphan_locks(&job),
         }
     }
 
@@ -136,19 +136,19 @@ impl Controller for FlashJobController {
     fn begin(&mut self) {
         for (uid, job) in &self.jobs {
             let held = boards_held(job.ledger.sealed(), self.index.children(uid), clock::now());
-            self.boards.hold(uid, held);
+            self.locks.hold(uid, held);
         }
     }
 
     /// Older jobs first: what they want is known when the newer ones are reconciled.
     fn order(&self, one: &str, other: &str) -> Ordering {
-        self.boards.seniority(one).cmp(&self.boards.seniority(other))
+        self.locks.seniority(one).cmp(&self.locks.seniority(other))
     }
 
     fn reconcile(&mut self, uid: &str) -> Duration {
         if self.parking.is_parked(uid) {
             self.load(uid);
-        } else if !self.look_idle(uid)
+        } else if !self.reconcile_idle(uid)
             && let Some(plan) = self.decide(uid)
         {
             self.act(uid, plan);
@@ -180,16 +180,16 @@ impl FlashJobController {
         self.instances.listing || self.synced.contains("instances")
     }
 
-    /// Something happened to a job: it is looked at, and loaded before that if it is parked.
-    pub(super) fn wake(&mut self, uid: &str) {
+    /// Something happened to a job: it is reconciled, and loaded before that if it is parked.
+    pub(super) fn enqueue(&mut self, uid: &str) {
         self.load(uid);
-        self.wake_at(uid, Instant::now());
+        self.enqueue_at(uid, Instant::now());
     }
 
     /// A job that is in memory is reconciled at `at`.
-    pub(super) fn wake_at(&mut self, uid: &str, at: Instant) {
+    pub(super) fn enqueue_at(&mut self, uid: &str, at: Instant) {
         if self.jobs.contains_key(uid) {
-            self.queue.wake_at(uid, at);
+            self.queue.enqueue_at(uid, at);
         }
     }
 
@@ -200,32 +200,32 @@ impl FlashJobController {
         Some(job)
     }
 
-    /// Something changed that every job has to be looked at for.
-    pub(super) fn wake_all(&mut self) {
-        self.wake_if(|_| true);
+    /// Something changed that every job has to be reconciled for.
+    pub(super) fn enqueue_all(&mut self) {
+        self.enqueue_if(|_| true);
     }
 
     /// Something changed that a job may wait for: a device, a free board.
-    pub(super) fn wake_unfinished(&mut self) {
-        self.wake_if(|job| !job.finished);
+    pub(super) fn enqueue_unfinished(&mut self) {
+        self.enqueue_if(|job| !job.finished);
     }
 
     /// Addresses of these pools have become scarce, or are so no more.
-    pub(super) fn wake_users_of(&mut self, pools: &[String]) {
+    pub(super) fn enqueue_users_of(&mut self, pools: &[String]) {
         if !pools.is_empty() {
-            self.wake_if(|job| {
+            self.enqueue_if(|job| {
                 let spec = job.seen.job.spec.as_ref();
                 !job.finished && spec.is_ok_and(|spec| pools.contains(&spec.access.pool))
             });
         }
     }
 
-    pub(super) fn wake_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
+    pub(super) fn enqueue_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
         let now = Instant::now();
         let jobs = self.jobs.iter().filter(|(_, job)| concerned(job));
         let uids: Vec<String> = jobs.map(|(uid, _)| uid.clone()).collect();
         for uid in uids {
-            self.wake_at(&uid, now);
+            self.enqueue_at(&uid, now);
         }
     }
 
@@ -249,9 +249,9 @@ impl FlashJobController {
             ledger: job.ledger.state(),
             instances: self.knows_instances().then_some(&self.instances),
             children: self.index.children(uid),
-            settled: job.settled,
+            settled: job.recovered,
             trouble: job.trouble.as_deref(),
-            boards: &self.boards,
+            boards: &self.locks,
             addresses: &self.addresses,
             status_due,
         };
@@ -277,14 +277,14 @@ impl FlashJobController {
         let facts = &job.seen.job;
         if before.as_ref() != Some(&fault) {
             self.context.process.metrics.panicked();
-            let (job, words) = (format!("{}/{}", facts.namespace, facts.name), &fault.words);
-            if before.is_some_and(|before| before.words == fault.words) {
-                tracing::debug!(%job, panic = %words, "the reconcile of a job panicked again");
+            let (job, message) = (format!("{}/{}", facts.namespace, facts.name), &fault.message);
+            if before.is_some_and(|before| before.message == fault.message) {
+                tracing::debug!(%job, panic = %message, "the reconcile of a job panicked again");
             } else {
-                tracing::error!(%job, panic = %words, "the reconcile of a job panicked");
+                tracing::error!(%job, panic = %message, "the reconcile of a job panicked");
             }
         }
-        internal_error(facts, &fault.words, fault.again)
+        internal_error(facts, &fault.message, fault.again)
     }
 }
 

@@ -8,22 +8,22 @@ use super::controller::FlashJobController;
 
 /// What an object is to the jobs that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kinship {
+pub enum Ownership {
     /// Its job is there.
     Child,
     /// There is no such job, and may have been one.
     Orphan,
     /// The job is not the one that it says.
-    None,
+    Foreign,
 }
 
 impl FlashJobController {
     /// What an object is that says it belongs to this job.
-    pub(super) fn kinship(&self, owner: &Owner) -> Kinship {
+    pub(super) fn ownership(&self, owner: &Owner) -> Ownership {
         match self.owner(&owner.uid) {
-            Some(job) if *owner == job => Kinship::Child,
-            Some(_) => Kinship::None,
-            None => Kinship::Orphan,
+            Some(job) if *owner == job => Ownership::Child,
+            Some(_) => Ownership::Foreign,
+            None => Ownership::Orphan,
         }
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Service};
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use kube::runtime::events::Event;
 
-use super::ledger::{Memory, Shard};
+use super::ledger_cache::{LedgerCache, Shard};
 use super::observe::SeenJob;
 use super::parking::Loaded;
 use super::watches::Watched;
@@ -27,7 +27,7 @@ pub enum Input {
     /// It is known now which CRDs are there.
     CrdsKnown,
     /// An object has to be read live once more.
-    Recheck(Doubt),
+    Recheck(Unconfirmed),
     /// The Pods of a job that is gone may be over by now.
     Orphans(String),
 }
@@ -50,16 +50,16 @@ pub enum Answer {
         result: kube::Result<()>,
     },
     PodChecked {
-        doubt: Doubt,
+        unconfirmed: Unconfirmed,
         attempt: u32,
         found: Option<Pod>,
     },
     ServiceChecked {
-        doubt: Doubt,
+        unconfirmed: Unconfirmed,
         found: Option<Service>,
     },
     PodsListed(kube::Result<Vec<Child<Pod>>>),
-    Marked(kube::Result<Box<SeenJob>>),
+    FinalizerWritten(kube::Result<Box<SeenJob>>),
     StatusWritten {
         result: kube::Result<Box<SeenJob>>,
         /// What is told when it went well.
@@ -81,7 +81,7 @@ pub enum LedgerAnswer {
         ended: Vec<AttemptEnd>,
     },
     Read {
-        result: kube::Result<Box<Memory>>,
+        result: kube::Result<Box<LedgerCache>>,
         /// It was looked for by its labels.
         anything: bool,
     },

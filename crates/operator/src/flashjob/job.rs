@@ -5,7 +5,7 @@ use flashjob_plan::flashjob::concerns::Concerns;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::ledger::{Memory, Room};
+use super::ledger_cache::{LedgerCache, Room};
 use super::observe::SeenJob;
 use super::refusal::Refusals;
 use crate::engine::backoff::Backoff;
@@ -20,13 +20,13 @@ pub struct JobState {
     /// When it was first seen.
     pub first_seen: Timestamp,
     /// Its ledger.
-    pub ledger: Memory,
+    pub ledger: LedgerCache,
     /// No attempt is open that another process began.
-    pub settled: bool,
+    pub recovered: bool,
     /// A list of its Pods is under way.
     pub listing_pods: bool,
     /// A write to its metadata is under way.
-    pub marking: bool,
+    pub writing_metadata: bool,
     /// Writes to its metadata or its ledger are not tried again before this.
     pub backoff: Backoff,
     /// Why its ledger, finalizer or annotation could not be written the last time.
@@ -55,15 +55,15 @@ pub struct JobState {
 
 impl JobState {
     /// A job seen for the first time, with the ledger that was read for it.
-    pub fn new(seen: SeenJob, ledger: Memory) -> JobState {
-        let settled = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
+    pub fn new(seen: SeenJob, ledger: LedgerCache) -> JobState {
+        let recovered = ledger.sealed().is_none_or(|l| !l.has_open_attempts());
         JobState {
             seen,
             first_seen: clock::now(),
             ledger,
-            settled,
+            recovered,
             listing_pods: false,
-            marking: false,
+            writing_metadata: false,
             backoff: Backoff::default(),
             trouble: None,
             throttle: Throttle::default(),
@@ -81,7 +81,8 @@ impl JobState {
 
     /// Whether nothing is under way for it, and its status says what is to be said.
     pub fn is_at_rest(&self) -> bool {
-        let writing = self.marking || self.throttle.busy || !self.ledger.flushing.is_empty();
+        let writing =
+            self.writing_metadata || self.throttle.busy || !self.ledger.flushing.is_empty();
         let reading = self.listing_pods || self.ledger.reading;
         self.told && !writing && !reading && self.backoff.until().is_none() && self.fault.is_none()
     }

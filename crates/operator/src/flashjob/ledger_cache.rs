@@ -50,7 +50,7 @@ pub struct Shard {
 }
 
 /// The ledger of one job.
-pub struct Memory {
+pub struct LedgerCache {
     content: Content,
     /// Its ConfigMaps, in order.
     pub shards: Vec<Shard>,
@@ -71,9 +71,9 @@ enum Content {
     Sealed(Box<Ledger>),
 }
 
-impl Memory {
+impl LedgerCache {
     /// What was read: nothing, a part, or all of it.
-    pub fn read(job_uid: &str, mut shards: Vec<Shard>) -> Memory {
+    pub fn read(job_uid: &str, mut shards: Vec<Shard>) -> LedgerCache {
         shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
         let content = match shards.first() {
             None => Content::Absent,
@@ -89,17 +89,17 @@ impl Memory {
         for shard in &mut shards {
             shard.data.clear();
         }
-        Memory::new(content, shards)
+        LedgerCache::new(content, shards)
     }
 
     /// There is none.
-    pub fn absent() -> Memory {
-        Memory::new(Content::Absent, Vec::new())
+    pub fn absent() -> LedgerCache {
+        LedgerCache::new(Content::Absent, Vec::new())
     }
 
-    fn new(content: Content, shards: Vec<Shard>) -> Memory {
+    fn new(content: Content, shards: Vec<Shard>) -> LedgerCache {
         let (flushing, flushed) = (BTreeMap::new(), HashMap::new());
-        Memory { content, shards, reading: false, flushing, flushed }
+        LedgerCache { content, shards, reading: false, flushing, flushed }
     }
 
     /// What `decide` may know of it.
@@ -143,7 +143,7 @@ impl Memory {
 
     /// Whether a fresh read says what we knew and what we were writing: then only the answers were lost, and nobody else
     /// has written.
-    pub fn writes_arrived(&self, fresh: &Memory) -> bool {
+    pub fn writes_arrived(&self, fresh: &LedgerCache) -> bool {
         let (Some(known), Some(fresh)) = (self.sealed(), fresh.sealed()) else { return false };
         let mut moved = known.clone();
         for (shard, change) in &self.flushing {
@@ -159,16 +159,16 @@ pub async fn read(
     caller: &Caller,
     job: &Owner,
     large: Arc<Semaphore>,
-) -> kube::Result<(Memory, Option<Room>)> {
+) -> kube::Result<(LedgerCache, Option<Room>)> {
     let api: Api<slim::ConfigMap> = Api::namespaced(caller.client.clone(), &job.namespace);
     let get = async |index: usize| {
         let name = names::ledger(&job.name, &job.uid, index);
         let found = caller.call(api.get_opt(&name)).await?;
         Ok::<_, kube::Error>(found.filter(|object| proven(object, job, index)))
     };
-    let Some(first) = get(0).await? else { return Ok((Memory::absent(), None)) };
+    let Some(first) = get(0).await? else { return Ok((LedgerCache::absent(), None)) };
     if !first.data.iter().any(|data| data.contains_key("header")) {
-        return Ok((Memory::read(&job.uid, vec![shard(&first.metadata, first.data)]), None));
+        return Ok((LedgerCache::read(&job.uid, vec![shard(&first.metadata, first.data)]), None));
     }
     let (mut reader, mut shards) = (Reader::new(&job.uid), Vec::new());
     let mut broken = take(&mut reader, &mut shards, first).err();
@@ -194,7 +194,7 @@ pub async fn read(
         Ok(ledger) => Content::Sealed(Box::new(ledger)),
         Err(error) => Content::Broken(error),
     };
-    Ok((Memory::new(content, shards), room))
+    Ok((LedgerCache::new(content, shards), room))
 }
 
 fn take(
@@ -214,7 +214,7 @@ fn proven(object: &slim::ConfigMap, job: &Owner, index: usize) -> bool {
 }
 
 /// Lists whatever there is of a job's ledger: a creation of it met something.
-pub async fn list(caller: &Caller, job: &Owner) -> kube::Result<Memory> {
+pub async fn list(caller: &Caller, job: &Owner) -> kube::Result<LedgerCache> {
     let api: Api<slim::ConfigMap> = Api::namespaced(caller.client.clone(), &job.namespace);
     let selector = format!("{},{}={}", names::SHARD, names::JOB_UID, job.uid);
     let ours = |object: slim::ConfigMap| match children::claim(&object.metadata).ok()? {
@@ -224,7 +224,7 @@ pub async fn list(caller: &Caller, job: &Owner) -> kube::Result<Memory> {
         _ => None,
     };
     // A shard may be 200 KB: small pages keep the memory flat.
-    Ok(Memory::read(&job.uid, read::list(caller, &api, &selector, 50, ours).await?))
+    Ok(LedgerCache::read(&job.uid, read::list(caller, &api, &selector, 50, ours).await?))
 }
 
 /// Makes the ConfigMaps of a new ledger, the one with the header last: it is sealed when that one is there.

@@ -31,11 +31,11 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     failures: Family<Reason, Counter>,
-    devices: Family<State, Gauge>,
+    devices: Family<StateLabel, Gauge>,
     flash_seconds: LongTimes,
     ledger_flush_seconds: ShortTimes,
     ledger_flush_errors: Counter,
-    oldest_waiting: Family<State, Gauge>,
+    oldest_waiting: Family<StateLabel, Gauge>,
     foreign_objects: Family<Kind, Counter>,
     parked_jobs: Gauge,
     status_refused: Family<Form, Counter>,
@@ -59,7 +59,7 @@ struct Reason {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct State {
+struct StateLabel {
     state: &'static str,
 }
 
@@ -139,7 +139,7 @@ impl Metrics {
             ("skipped", before.skipped, after.skipped),
         ];
         for (state, before, after) in states {
-            self.0.devices.get_or_create(&State { state }).inc_by(i64::from(after - before));
+            self.0.devices.get_or_create(&StateLabel { state }).inc_by(i64::from(after - before));
         }
     }
 
@@ -191,7 +191,7 @@ impl Metrics {
         for (_, state) in WAITING_STATES {
             let oldest = waiting.values().filter_map(|w| w.get(state)).min();
             let age = oldest.map_or(0, |since| now.duration_since(*since).as_secs().max(0));
-            self.0.oldest_waiting.get_or_create(&State { state }).set(age);
+            self.0.oldest_waiting.get_or_create(&StateLabel { state }).set(age);
         }
     }
 }

@@ -14,14 +14,14 @@ mod crds;
 mod foreign;
 mod input;
 mod job;
-mod ledger;
+mod ledger_cache;
 mod metrics;
 mod observe;
 mod orphans;
 mod parking;
 mod refusal;
-mod watch_events;
 mod slim;
+mod watch_events;
 mod watches;
 
 use flashjob_plan::flashjob::Settings;

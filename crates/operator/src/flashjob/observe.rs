@@ -37,7 +37,7 @@ pub struct SeenJob {
 
 impl SeenJob {
     /// Everything about it that a decision or a write depends on, in one number.
-    pub fn looks(&self, key: &RandomState) -> u64 {
+    pub fn fingerprint(&self, key: &RandomState) -> u64 {
         let Job { generation, deleting, finalizer, ledger, .. } = &*self.job;
         key.hash_one((generation, deleting, finalizer, ledger, self.status.to_string()))
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 
 use super::controller::FlashJobController;
 use super::input::Input;
@@ -26,7 +26,7 @@ impl FlashJobController {
     /// its own. `None`: the job was another.
     pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<String> {
         let owner = &child.owner;
-        match self.boards.seniority(&owner.uid) {
+        match self.locks.seniority(&owner.uid) {
             Some(was) if (&was.namespace, &was.name) == (&owner.namespace, &owner.name) => {
                 Some(owner.uid.clone())
             }
@@ -45,17 +45,17 @@ impl FlashJobController {
                     return false;
                 }
                 strays.insert(key.clone());
-                self.boards.introduce_stray(&key, &child.owner.namespace, &child.owner.name);
+                self.locks.introduce_stray(&key, &child.owner.namespace, &child.owner.name);
             }
         }
         child.owner.uid.clone_from(&key);
         self.index.see_pod(child, clock::now());
-        self.mind_orphans(&key);
+        self.update_orphan_locks(&key);
         true
     }
 
     /// Holds the boards that Pods of this job are at, if the job itself is gone, and no longer.
-    pub(super) fn mind_orphans(&mut self, uid: &str) {
+    pub(super) fn update_orphan_locks(&mut self, uid: &str) {
         if self.owner(uid).is_some() {
             return;
         }
@@ -66,14 +66,14 @@ impl FlashJobController {
         let silent = at_work.iter().any(|pod| pod.terminal_since.is_some());
         let boards: Vec<String> = at_work.iter().map(|pod| pod.endpoint.clone()).collect();
         let over = boards.is_empty();
-        let mut freed = self.boards.hold(uid, boards);
+        let mut freed = self.locks.hold(uid, boards);
         if over {
-            freed |= self.boards.forget(uid);
+            freed |= self.locks.forget(uid);
             self.index.forget_job(uid);
             self.forget_stray(uid);
         }
         if freed {
-            self.wake_unfinished();
+            self.enqueue_unfinished();
         }
         if silent {
             // No event will say when its grace period has passed.
@@ -87,9 +87,9 @@ impl FlashJobController {
     }
 
     /// An object of a job that is gone has left its watch. It is not looked for: nobody will follow it any more.
-    pub(super) fn orphan_left(&mut self, doubt: &Doubt) {
-        self.index.forget(&doubt.job, &doubt.target, doubt.kind);
-        self.mind_orphans(&doubt.job);
+    pub(super) fn orphan_left(&mut self, unconfirmed: &Unconfirmed) {
+        self.index.forget(&unconfirmed.job, &unconfirmed.target, unconfirmed.kind);
+        self.update_orphan_locks(&unconfirmed.job);
     }
 
     fn forget_stray(&mut self, key: &str) {

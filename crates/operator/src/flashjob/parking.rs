@@ -1,9 +1,9 @@
 //! Jobs that are not kept in memory.
 //!
 //! Finished jobs are kept on the cluster as a record, and held ones wait for a person, for months and with ten thousand
-//! devices each. A job whose plan is idle is parked: what other jobs need to know of it is in `Boards`, 16 bytes a board, and
-//! beyond that only its name and what it looked like are kept. It is loaded again, job and ledger, past every cache, when it
-//! looks different, when an object of it appears, and when its next look is due.
+//! devices each. A job whose plan is idle is parked: what other jobs need to know of it is in `Locks`, 16 bytes a board, and
+//! beyond that only its name and a fingerprint are kept. It is loaded again, job and ledger, past every cache, when it has another
+//! fingerprint, when an object of it appears, and when its next reconcile is due.
 //!
 //! Every job that the first list shows begins as a parked one, so a start with a hundred finished jobs takes no more memory
 //! than one with a few. Until all of them were loaded once, nothing is started: any of them may hold a board.
@@ -25,12 +25,12 @@ use tokio::time::Instant;
 use super::controller::FlashJobController;
 use super::input::Input;
 use super::job::JobState;
-use super::ledger::{self, Memory, Room};
+use super::ledger_cache::{self, LedgerCache, Room};
 use super::observe::{self, SeenJob};
 use super::slim;
 use crate::engine::pool::Caller;
 use crate::engine::turns::{Turns, Whose};
-use crate::process::client::words;
+use crate::process::client::error_message;
 
 /// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`Room`].)
 const MOST_LOADING: usize = 8;
@@ -69,8 +69,8 @@ struct Parked {
     foreign_told: bool,
     /// Its newest resourceVersion, as a number.
     version: u64,
-    /// What it looked like then; `None` if it was not looked at yet.
-    looks: Option<u64>,
+    /// What it was then; `None` if it was not reconciled yet.
+    fingerprint: Option<u64>,
     /// It is being loaded, or will be.
     queued: bool,
     failures: u32,
@@ -79,7 +79,7 @@ struct Parked {
 /// A job with its ledger, just read.
 pub struct Loaded {
     seen: SeenJob,
-    ledger: Memory,
+    ledger: LedgerCache,
     room: Option<Room>,
 }
 
@@ -118,14 +118,14 @@ impl Parking {
 impl FlashJobController {
     /// A job is seen for the first time. One that appears after the first list and has no annotation was not begun: its
     /// ledger, should somebody have put one there, is met when it is made.
-    pub(super) fn meet_job(&mut self, seen: SeenJob) {
+    pub(super) fn add_job(&mut self, seen: SeenJob) {
         let (job, uid) = (&seen.job, seen.job.uid.clone());
         let (namespace, name) = (job.namespace.clone(), job.name.clone());
-        self.boards.introduce(&uid, Seniority { created: job.created, namespace, name });
+        self.locks.introduce(&uid, Seniority { created: job.created, namespace, name });
         let listed = self.synced.contains("flashjobs");
         if listed && job.ledger.is_none() {
-            self.jobs.insert(uid.clone(), JobState::new(seen, Memory::absent()));
-            return self.wake(&uid);
+            self.jobs.insert(uid.clone(), JobState::new(seen, LedgerCache::absent()));
+            return self.enqueue(&uid);
         }
         if !listed {
             self.parking.first.insert(uid.clone());
@@ -135,7 +135,7 @@ impl FlashJobController {
             counts: Counts::default(),
             foreign_told: false,
             version: seen.version_number,
-            looks: None,
+            fingerprint: None,
             queued: false,
             failures: 0,
         };
@@ -145,37 +145,37 @@ impl FlashJobController {
 
     /// A watch shows a parked job. What it shows is not kept: there may be hundreds that somebody has changed at once.
     pub(super) fn see_parked(&mut self, uid: &str, seen: &SeenJob) {
-        let looks = Some(seen.looks(&self.parking.key));
+        let fingerprint = Some(seen.fingerprint(&self.parking.key));
         let Some(parked) = self.parking.jobs.get_mut(uid) else { return };
         let newer = seen.version_number > parked.version;
         parked.version = parked.version.max(seen.version_number);
-        if newer && parked.looks != looks {
+        if newer && parked.fingerprint != fingerprint {
             self.load(uid);
         }
     }
 
     /// Takes an idle job out of memory, unless something is still under way for it. Says whether it is parked now.
-    pub(super) fn park(&mut self, uid: &str, wake: Option<Instant>) -> bool {
+    pub(super) fn park(&mut self, uid: &str, next: Option<Instant>) -> bool {
         if !self.jobs.get(uid).is_some_and(JobState::is_at_rest) {
             return false;
         }
         let Some(job) = self.drop_job(uid) else { return false };
         // Where the ledger cannot be read, what was known of it before stays.
         if let Some(ledger) = job.ledger.sealed() {
-            self.boards.park(uid, &ledger.records);
+            self.locks.park(uid, &ledger.records);
         }
         let parked = Parked {
             owner: Owner::of(&job.seen.job),
             counts: job.counts,
             foreign_told: job.foreign_told,
             version: job.seen.version_number,
-            looks: Some(job.seen.looks(&self.parking.key)),
+            fingerprint: Some(job.seen.fingerprint(&self.parking.key)),
             queued: false,
             failures: 0,
         };
         self.park_as(uid, parked);
-        if let Some(at) = wake {
-            self.queue.wake_at(uid, at);
+        if let Some(at) = next {
+            self.queue.enqueue_at(uid, at);
         }
         true
     }
@@ -194,13 +194,13 @@ impl FlashJobController {
         Some(parked.counts)
     }
 
-    /// A parked job has to be looked at.
+    /// A parked job has to be reconciled.
     pub(super) fn load(&mut self, uid: &str) {
         let Some(parked) = self.parking.jobs.get_mut(uid).filter(|parked| !parked.queued) else {
             return;
         };
         parked.queued = true;
-        self.queue.sleep(uid);
+        self.queue.cancel(uid);
         let whose = Whose { namespace: parked.owner.namespace.clone(), key: uid.to_owned() };
         self.parking.queue.add(&whose, uid.to_owned());
         self.start_loads();
@@ -241,7 +241,7 @@ impl FlashJobController {
                     let pause = Duration::from_millis(500 << parked.failures.min(6));
                     parked.failures += 1;
                     let job = format!("{}/{}", parked.owner.namespace, parked.owner.name);
-                    tracing::warn!(%job, error = words(&error), "a job's ledger could not be read and is tried again");
+                    tracing::warn!(%job, error = error_message(&error), "a job's ledger could not be read and is tried again");
                     let (inputs, uid) = (self.inputs.clone(), uid.to_owned());
                     tokio::spawn(async move {
                         tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
@@ -257,20 +257,20 @@ impl FlashJobController {
         let Loaded { seen, ledger, room } = loaded;
         let foreign_told = self.parking.jobs.get(uid).is_some_and(|parked| parked.foreign_told);
         let counts = self.unpark(uid).unwrap_or_default();
-        // What is open holds its board from the first moment, before the job itself is looked at.
-        self.boards.hold(uid, ledger.open_endpoints());
+        // What is open holds its board from the first moment, before the job itself is reconciled.
+        self.locks.hold(uid, ledger.open_endpoints());
         let mut job = JobState::new(seen, ledger);
         (job.counts, job.foreign_told) = (counts, foreign_told);
         (job.unlearned, job.room) = (true, room);
         self.jobs.insert(uid.to_owned(), job);
-        self.look_idle(uid);
-        self.wake_at(uid, Instant::now());
+        self.reconcile_idle(uid);
+        self.enqueue_at(uid, Instant::now());
     }
 
-    /// Looks at a job that was just loaded. Only what has nothing to do with others is decided, because these may not be known
+    /// Reconciles a job that was just loaded. Only what has nothing to do with others is decided, because these may not be known
     /// yet: an idle job gets its status and is parked. Of any other it is taken in what it has to do with boards. Says
     /// whether that is all there is to do.
-    pub(super) fn look_idle(&mut self, uid: &str) -> bool {
+    pub(super) fn reconcile_idle(&mut self, uid: &str) -> bool {
         if !self.jobs.get(uid).is_some_and(|job| job.unlearned) {
             return false;
         }
@@ -295,7 +295,7 @@ async fn load(
     large: Arc<Semaphore>,
 ) -> kube::Result<Option<Loaded>> {
     // The ledger first: whoever waits for room does not have a large job in memory meanwhile.
-    let (ledger, room) = ledger::read(caller, owner, large).await?;
+    let (ledger, room) = ledger_cache::read(caller, owner, large).await?;
     let jobs: Api<slim::FlashJob> = Api::namespaced(caller.client.clone(), &owner.namespace);
     let Some(object) = caller.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
     let seen = observe::job(object, settings, None);

@@ -30,8 +30,8 @@ const NOT_APPLIED: &str = "the server rejected our request due to an error in ou
 /// What etcd says, and the API server's client of it. They come as internal errors.
 const TOO_LARGE: [&str; 2] = ["request is too large", "message larger than max"];
 
-/// The server's words, if it will never take what was sent.
-pub fn words(error: &kube::Error) -> Option<String> {
+/// What the server says, if it will never take what was sent.
+pub fn message_of(error: &kube::Error) -> Option<String> {
     match error {
         kube::Error::Api(status) if is_refusal(status) => Some(shown_words(&status.message)),
         _ => None,
@@ -44,7 +44,7 @@ fn is_refusal(status: &Status) -> bool {
         400 | 403 | 413 => true,
         422 => !status.message.starts_with(NOT_APPLIED),
         // Not a webhook that does not answer, nor a server that is stopping.
-        500.. => TOO_LARGE.iter().any(|words| status.message.contains(words)),
+        500.. => TOO_LARGE.iter().any(|message| status.message.contains(message)),
         // Of another state of the job, too early, or not for this process.
         _ => false,
     }
@@ -72,7 +72,7 @@ pub struct Refusals {
 }
 
 struct Refusal {
-    words: String,
+    message: String,
     about: About,
     times: u32,
     again: Option<Instant>,
@@ -85,7 +85,7 @@ impl Refusals {
         match &self.full {
             Some(refusal) if refusal.holds(about, now) => {
                 self.tried = Some(Form::Reduced);
-                reduced(full, &refusal.words)
+                reduced(full, &refusal.message)
             }
             _ => {
                 self.tried = Some(Form::Full(about));
@@ -103,22 +103,22 @@ impl Refusals {
         self.full.as_ref().and_then(|refusal| refusal.again)
     }
 
-    /// What was tried is refused. Says what that was, whether the words are new, and how long nothing is to be tried.
-    fn refused(&mut self, words: &str, now: Instant) -> (Form, bool, Option<Instant>) {
+    /// What was tried is refused. Says what that was, whether the message is new, and how long nothing is to be tried.
+    fn refused(&mut self, message: &str, now: Instant) -> (Form, bool, Option<Instant>) {
         let form = self.tried.unwrap_or(Form::Reduced);
         let (before, about) = match form {
             Form::Full(about) => (&mut self.full, about),
             Form::Reduced => (&mut self.reduced, About::default()),
         };
         let times = before.as_ref().filter(|b| b.about == about).map_or(0, |b| b.times);
-        let new = before.as_ref().is_none_or(|before| before.words != words);
+        let new = before.as_ref().is_none_or(|before| before.message != message);
         let pause = FIRST_PAUSE.saturating_mul(1 << times.min(MOST_TRIES));
         let (again, wait) = match form {
             // Nothing has to wait for it: the reduced one says the rest.
             Form::Full(_) => ((times < MOST_TRIES).then(|| now + pause), None),
             Form::Reduced => (None, Some(now + pause.min(LONGEST_PAUSE))),
         };
-        *before = Some(Refusal { words: words.to_owned(), about, times: times + 1, again });
+        *before = Some(Refusal { message: message.to_owned(), about, times: times + 1, again });
         (form, new, wait)
     }
 }
@@ -132,9 +132,9 @@ impl Refusal {
 
 impl FlashJobController {
     /// The server will not take the status that was sent: counted each time, told once.
-    pub(super) fn status_refused(&mut self, uid: &str, words: &str) {
+    pub(super) fn status_refused(&mut self, uid: &str, message: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        let (form, new, wait) = job.refusals.refused(words, Instant::now());
+        let (form, new, wait) = job.refusals.refused(message, Instant::now());
         job.throttle.not_before = wait.or(job.throttle.not_before);
         let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         let (label, action, what) = match form {
@@ -153,14 +153,14 @@ impl FlashJobController {
         };
         self.context.metrics.status_refused(label);
         if let Some(at) = wait {
-            self.wake_at(uid, at);
+            self.enqueue_at(uid, at);
         }
         if !new {
             return;
         }
-        tracing::warn!(%job, form = label, error = %words, "the API server refuses the status of a job");
+        tracing::warn!(%job, form = label, error = %message, "the API server refuses the status of a job");
         let note = format!(
-            "The API server refuses the status of this job: {words}. {what}. See what refuses it: an admission policy or \
+            "The API server refuses the status of this job: {message}. {what}. See what refuses it: an admission policy or \
              webhook for flashjobs/status, the CRD, a limit on the size of objects, the operator's rights"
         );
         let event = Event {
@@ -196,7 +196,7 @@ mod tests {
                 "rpc error: code = ResourceExhausted desc = trying to send message larger than max (3 vs. 2)",
             ),
         ] {
-            assert_eq!(words(&answer(code, message)).as_deref(), Some(message), "{code}");
+            assert_eq!(message_of(&answer(code, message)).as_deref(), Some(message), "{code}");
         }
         for (code, message) in [
             (401, "Unauthorized"),
@@ -210,9 +210,9 @@ mod tests {
             (503, "the server is currently unable to handle the request"),
             (504, "Timeout: request did not complete within requested timeout"),
         ] {
-            assert_eq!(words(&answer(code, message)), None, "{code}: {message}");
+            assert_eq!(message_of(&answer(code, message)), None, "{code}: {message}");
         }
-        assert_eq!(words(&kube::Error::Service("no route to host".into())), None);
+        assert_eq!(message_of(&kube::Error::Service("no route to host".into())), None);
     }
 
     fn status(generation: i64, phase: Phase) -> FlashJobStatus {
@@ -267,9 +267,9 @@ mod tests {
     fn the_same_words_are_told_once() {
         let now = Instant::now();
         let mut refusals = Refusals::default();
-        let mut told = |words: &str, phase| {
+        let mut told = |message: &str, phase| {
             let tried = full(&mut refusals, status(1, phase), now);
-            let (form, new, _) = refusals.refused(words, now);
+            let (form, new, _) = refusals.refused(message, now);
             assert_eq!(tried, form != Form::Reduced);
             new
         };

@@ -8,7 +8,7 @@ use flashjob_plan::flashjob::facts::{Pod, Service};
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 
 use super::controller::FlashJobController;
-use super::foreign::Kinship;
+use super::foreign::Ownership;
 use super::job::JobState;
 use super::observe::{self, SeenJob};
 use super::slim;
@@ -18,49 +18,49 @@ use crate::process::clock;
 
 impl FlashJobController {
     /// A watch has said something.
-    pub(super) fn see(&mut self, event: Watched) {
+    pub(super) fn take_watched(&mut self, event: Watched) {
         match event {
-            Watched::Job(seen) => self.see_job(seen),
-            Watched::Instance(seen) => self.see_instance(seen),
-            Watched::Pod(seen) => self.see_pod(seen),
-            Watched::Service(seen) => self.see_service_event(seen),
+            Watched::Job(seen) => self.take_job_event(seen),
+            Watched::Instance(seen) => self.take_instance_event(seen),
+            Watched::Pod(seen) => self.take_pod_event(seen),
+            Watched::Service(seen) => self.take_service_event(seen),
         }
     }
 
-    fn see_pod(&mut self, seen: WatchEvent<Claimed<Pod>>) {
+    fn take_pod_event(&mut self, seen: WatchEvent<Claimed<Pod>>) {
         match seen {
             WatchEvent::Listing => self.index.listing("pods"),
-            WatchEvent::There(Ok(child)) => match self.kinship(&child.owner) {
-                Kinship::Child => {
-                    self.wake(&child.owner.uid);
+            WatchEvent::There(Ok(child)) => match self.ownership(&child.owner) {
+                Ownership::Child => {
+                    self.enqueue(&child.owner.uid);
                     self.index.see_pod(*child, clock::now());
                 }
-                Kinship::Orphan => {
+                Ownership::Orphan => {
                     if !self.see_orphan(*child) {
                         self.context.metrics.foreign_seen("Pod");
                     }
                 }
-                Kinship::None => self.refute("Pod", &child.owner, &child.facts.name),
+                Ownership::Foreign => self.refute("Pod", &child.owner, &child.facts.name),
             },
-            WatchEvent::Left(Ok(mut child)) => match self.kinship(&child.owner) {
-                Kinship::Child => {
-                    self.wake(&child.owner.uid);
-                    let doubt = self.index.pod_left(&child, clock::now());
-                    self.check(doubt);
+            WatchEvent::Left(Ok(mut child)) => match self.ownership(&child.owner) {
+                Ownership::Child => {
+                    self.enqueue(&child.owner.uid);
+                    let unconfirmed = self.index.pod_left(&child, clock::now());
+                    self.check(unconfirmed);
                 }
-                Kinship::Orphan => {
+                Ownership::Orphan => {
                     if let Some(key) = self.orphan_key(&child) {
                         child.owner.uid.clone_from(&key);
-                        let doubt = self.index.pod_left(&child, clock::now());
-                        self.check(doubt);
-                        self.mind_orphans(&key);
+                        let unconfirmed = self.index.pod_left(&child, clock::now());
+                        self.check(unconfirmed);
+                        self.update_orphan_locks(&key);
                     }
                 }
-                Kinship::None => {}
+                Ownership::Foreign => {}
             },
             WatchEvent::Synced => {
-                let doubts = self.index.pods_listed();
-                self.check(doubts);
+                let unconfirmed = self.index.pods_listed();
+                self.check(unconfirmed);
                 self.synced("pods");
             }
             WatchEvent::There(Err(foreign)) => self.foreign("Pod", &foreign),
@@ -68,32 +68,32 @@ impl FlashJobController {
         }
     }
 
-    fn see_service_event(&mut self, seen: WatchEvent<Claimed<Service>>) {
+    fn take_service_event(&mut self, seen: WatchEvent<Claimed<Service>>) {
         match seen {
             WatchEvent::Listing => self.index.listing("services"),
-            WatchEvent::There(Ok(child)) => match self.kinship(&child.owner) {
-                Kinship::Child => {
-                    self.wake(&child.owner.uid);
+            WatchEvent::There(Ok(child)) => match self.ownership(&child.owner) {
+                Ownership::Child => {
+                    self.enqueue(&child.owner.uid);
                     self.see_service(*child);
                 }
                 // Holds no board, and the garbage collector takes it away.
-                Kinship::Orphan => {}
-                Kinship::None => self.refute("Service", &child.owner, &child.facts.name),
+                Ownership::Orphan => {}
+                Ownership::Foreign => self.refute("Service", &child.owner, &child.facts.name),
             },
             WatchEvent::Left(Ok(child)) => {
-                if self.kinship(&child.owner) == Kinship::Child {
-                    self.wake(&child.owner.uid);
+                if self.ownership(&child.owner) == Ownership::Child {
+                    self.enqueue(&child.owner.uid);
                     if child.facts.address.is_some() {
                         let (namespace, pool) = (&child.owner.namespace, &child.facts.pool);
                         self.addresses.given_back(namespace, pool, clock::now());
                     }
-                    let doubt = self.index.service_left(&child);
-                    self.check(doubt);
+                    let unconfirmed = self.index.service_left(&child);
+                    self.check(unconfirmed);
                 }
             }
             WatchEvent::Synced => {
-                let doubts = self.index.services_listed();
-                self.check(doubts);
+                let unconfirmed = self.index.services_listed();
+                self.check(unconfirmed);
                 self.synced("services");
             }
             WatchEvent::There(Err(foreign)) => self.foreign("Service", &foreign),
@@ -106,11 +106,11 @@ impl FlashJobController {
         let (namespace, pool) = (child.owner.namespace.clone(), child.facts.pool.clone());
         let got_address = self.index.see_service(child, now);
         if got_address && self.addresses.given(&namespace, &pool, now) {
-            self.wake_users_of(&[pool]);
+            self.enqueue_users_of(&[pool]);
         }
     }
 
-    fn see_job(&mut self, seen: WatchEvent<Box<slim::FlashJob>>) {
+    fn take_job_event(&mut self, seen: WatchEvent<Box<slim::FlashJob>>) {
         match seen {
             WatchEvent::Listing => self.listed_jobs = Some(HashSet::new()),
             WatchEvent::There(object) => {
@@ -146,10 +146,10 @@ impl FlashJobController {
                 if known.version_number == seen.version_number && known.status == seen.status => {}
             Some(known) => {
                 known.seen = seen;
-                self.wake(&uid);
+                self.enqueue(&uid);
             }
             None if self.parking.owner(&uid).is_some() => self.see_parked(&uid, &seen),
-            None => self.meet_job(seen),
+            None => self.add_job(seen),
         }
     }
 
@@ -158,10 +158,10 @@ impl FlashJobController {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         (job.concerns, job.unlearned, job.room) = (Concerns::default(), false, None);
         if job.ledger.sealed().is_some() {
-            self.boards.unpark(uid);
+            self.locks.unpark(uid);
         }
         for record in job.ledger.sealed().iter().flat_map(|ledger| &ledger.records) {
-            self.boards.learn(uid, record);
+            self.locks.learn(uid, record);
             job.concerns.learn(record);
         }
     }
@@ -171,17 +171,17 @@ impl FlashJobController {
         let Some(counts) = counts else { return };
         // Boards it held are free now, unless a Pod of it is still at work.
         let turned = self.addresses.wait(uid, None, clock::now());
-        self.wake_users_of(&turned);
-        let given_up = self.boards.want(uid, Vec::new());
-        self.mind_orphans(uid);
+        self.enqueue_users_of(&turned);
+        let given_up = self.locks.want(uid, Vec::new());
+        self.update_orphan_locks(uid);
         if given_up {
-            self.wake_unfinished();
+            self.enqueue_unfinished();
         }
         self.context.metrics.devices_moved(&counts, &Default::default());
         self.context.metrics.waiting(uid, None);
     }
 
-    fn see_instance(&mut self, seen: WatchEvent<Box<Instance>>) {
+    fn take_instance_event(&mut self, seen: WatchEvent<Box<Instance>>) {
         match seen {
             WatchEvent::Listing => {
                 if !self.synced.contains("instances") {
@@ -199,7 +199,7 @@ impl FlashJobController {
                 }
                 let before = self.instances.get(&instance.namespace, &instance.name).cloned();
                 if before.as_ref() != Some(&*instance) {
-                    self.wake_concerned(before.iter().chain([&*instance]));
+                    self.enqueue_concerned(before.iter().chain([&*instance]));
                 }
                 self.instances.insert(*instance);
             }
@@ -222,20 +222,20 @@ impl FlashJobController {
     /// An Instance is gone.
     fn lose(&mut self, namespace: &str, name: &str) {
         let before = self.instances.get(namespace, name).cloned();
-        self.wake_concerned(&before);
+        self.enqueue_concerned(&before);
         self.instances.lose(namespace, name, clock::now());
         self.instances.remove(namespace, name);
     }
 
     /// Wakes the jobs that have to do with an Instance, as it was or as it is. During the first list none is: they are
     /// when it is complete.
-    fn wake_concerned<'a>(&mut self, instance: impl IntoIterator<Item = &'a Instance>) {
+    fn enqueue_concerned<'a>(&mut self, instance: impl IntoIterator<Item = &'a Instance>) {
         if !self.synced.contains("instances") {
             return;
         }
         for instance in instance {
             let marks = Marks::of(instance);
-            self.wake_if(|job| {
+            self.enqueue_if(|job| {
                 !job.finished && job.concerns.touch(&job.seen.job, instance, &marks)
             });
         }
@@ -250,8 +250,8 @@ impl FlashJobController {
             self.start_loads();
         }
         for uid in self.index.jobs() {
-            self.mind_orphans(&uid);
+            self.update_orphan_locks(&uid);
         }
-        self.wake_all();
+        self.enqueue_all();
     }
 }

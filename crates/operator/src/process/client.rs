@@ -2,7 +2,8 @@
 //!
 //! The second has a guard right above the wire, below retries, tokens and time-outs: it refuses every mutating call
 //! once the lease has less than [`MARGIN`] left, and gives up those that were not answered after it, time to connect
-//! included. So whatever happens above it, a process that may have lost the lease writes nothing. The client's own retry is off: a mutating call is sent once, and settled by a read if in doubt.
+//! included. So whatever happens above it, a process that may have lost the lease writes nothing. The client's own retry is off:
+//! a mutating call is sent once, and confirmed by a read if in doubt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,7 +106,7 @@ pub fn guarded(
 }
 
 /// An error in the server's own words, or the network's: what a person wants to read of it.
-pub fn words(error: &kube::Error) -> String {
+pub fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         // The cause says what happened; what wraps it says only that something did.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::watch;
 
-use crate::process::client::{in_time, words};
+use crate::process::client::{error_message, in_time};
 
 /// How long discovery may take to answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,22 +25,22 @@ pub struct Needed {
 
 /// The CRDs that have not been seen yet.
 #[derive(Clone)]
-pub struct Missing(watch::Sender<Look>);
+pub struct Missing(watch::Sender<Discovery>);
 
-struct Look {
+struct Discovery {
     missing: Vec<Needed>,
     /// Discovery was asked at least once.
-    taken: bool,
+    asked: bool,
 }
 
 impl Missing {
     /// Everything is missing until it is seen.
     pub fn new(needed: &[Needed]) -> Missing {
-        Missing(watch::Sender::new(Look { missing: needed.to_vec(), taken: false }))
+        Missing(watch::Sender::new(Discovery { missing: needed.to_vec(), asked: false }))
     }
 
     /// What is missing now, in one line; `None` when nothing is.
-    pub fn words(&self) -> Option<String> {
+    pub fn message(&self) -> Option<String> {
         let names: Vec<String> = self
             .0
             .borrow()
@@ -55,39 +55,39 @@ impl Missing {
     pub async fn wait_for(&self, needed: Needed) {
         let mut missing = self.0.subscribe();
         // The sender lives in `self`, so this ends only when the CRD is there.
-        let _ = missing.wait_for(|look| !look.missing.contains(&needed)).await;
+        let _ = missing.wait_for(|discovery| !discovery.missing.contains(&needed)).await;
     }
 
     /// Returns once it is known what is missing.
     pub async fn known(&self) {
-        let _ = self.0.subscribe().wait_for(|look| look.taken).await;
+        let _ = self.0.subscribe().wait_for(|discovery| discovery.asked).await;
     }
 
     /// Whether it is known that this CRD is not there.
     pub fn lacks(&self, needed: Needed) -> bool {
-        let look = self.0.borrow();
-        look.taken && look.missing.contains(&needed)
+        let discovery = self.0.borrow();
+        discovery.asked && discovery.missing.contains(&needed)
     }
 
     /// Asks discovery until everything has been there once.
-    pub async fn look_for_all(self, client: Client) {
+    pub async fn discover_all(self, client: Client) {
         let mut pause = Duration::from_millis(250);
         let mut said: Option<String> = None;
         loop {
             let missing = self.0.borrow().missing.clone();
             for needed in missing {
                 if is_there(&client, needed).await {
-                    self.0.send_modify(|look| look.missing.retain(|n| *n != needed));
+                    self.0.send_modify(|discovery| discovery.missing.retain(|n| *n != needed));
                 }
             }
-            self.0.send_modify(|look| look.taken = true);
-            let words = self.words();
-            match &words {
+            self.0.send_modify(|discovery| discovery.asked = true);
+            let message = self.message();
+            match &message {
                 None => return,
-                Some(words) if said.as_ref() != Some(words) => tracing::warn!("{words}"),
+                Some(message) if said.as_ref() != Some(message) => tracing::warn!("{message}"),
                 Some(_) => {}
             }
-            said = words;
+            said = message;
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(2));
         }
@@ -96,14 +96,18 @@ impl Missing {
 
 /// Says whether a CRD is there; not, if that cannot be found out now.
 async fn is_there(client: &Client, needed: Needed) -> bool {
-    look_for(client, needed).await.unwrap_or_else(|error| {
-        tracing::warn!(error = words(&error), "asking the API server for {} failed", needed.crd);
+    discover(client, needed).await.unwrap_or_else(|error| {
+        tracing::warn!(
+            error = error_message(&error),
+            "asking the API server for {} failed",
+            needed.crd
+        );
         false
     })
 }
 
 /// A group is asked for its kinds only when it is there: otherwise the answer is a 404 that reads like a fault.
-async fn look_for(client: &Client, needed: Needed) -> kube::Result<bool> {
+async fn discover(client: &Client, needed: Needed) -> kube::Result<bool> {
     let groups = in_time(CALL_TIMEOUT, client.list_api_groups()).await?.groups;
     let mut versions = groups.into_iter().flat_map(|group| group.versions);
     if !versions.any(|version| version.group_version == needed.group_version) {
@@ -127,9 +131,9 @@ mod tests {
         let silent = Silent::accepting().await;
         let client = crate::process::client::plain(config(&silent)).unwrap();
         let missing = Missing::new(&[NEEDED]);
-        let looking = tokio::spawn(missing.clone().look_for_all(client));
+        let discovering = tokio::spawn(missing.clone().discover_all(client));
         let known = tokio::time::timeout(4 * CALL_TIMEOUT, missing.known()).await;
-        looking.abort();
+        discovering.abort();
         assert!(known.is_ok() && missing.lacks(NEEDED));
     }
 }

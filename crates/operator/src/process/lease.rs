@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::process::client::{MARGIN, WriteWindow, in_time, words};
+use crate::process::client::{MARGIN, WriteWindow, error_message, in_time};
 use crate::process::clock;
 
 const DURATION: Duration = Duration::from_secs(15);
@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// What was last seen of a lease somebody else holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ObservedLease {
     resource_version: Option<String>,
     since: Duration,
 }
@@ -34,11 +34,16 @@ pub enum Judgement {
     /// It is ours, free, or its holder is gone: write our name on it.
     Take,
     /// Somebody else holds it.
-    Wait(Seen),
+    Wait(ObservedLease),
 }
 
 /// Says what to do about the lease.
-pub fn judge(lease: Option<&Lease>, me: &str, seen: Option<&Seen>, now: Duration) -> Judgement {
+pub fn judge(
+    lease: Option<&Lease>,
+    me: &str,
+    seen: Option<&ObservedLease>,
+    now: Duration,
+) -> Judgement {
     let Some(lease) = lease else { return Judgement::Create };
     let spec = lease.spec.clone().unwrap_or_default();
     let holder = spec.holder_identity.unwrap_or_default();
@@ -48,7 +53,7 @@ pub fn judge(lease: Option<&Lease>, me: &str, seen: Option<&Seen>, now: Duration
     let resource_version = lease.metadata.resource_version.clone();
     let seen = match seen {
         Some(seen) if seen.resource_version == resource_version => seen.clone(),
-        _ => Seen { resource_version, since: now },
+        _ => ObservedLease { resource_version, since: now },
     };
     let duration = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
     let duration = duration.map_or(DURATION, Duration::from_secs);
@@ -79,7 +84,7 @@ impl Holder {
 
     /// Returns once the lease is ours.
     pub async fn win(&mut self) {
-        let mut seen: Option<Seen> = None;
+        let mut seen: Option<ObservedLease> = None;
         let mut said = String::new();
         loop {
             match self.try_win(&mut seen).await {
@@ -90,7 +95,10 @@ impl Holder {
                 }
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    tracing::warn!(error = words(&error), "the lease could not be read or written")
+                    tracing::warn!(
+                        error = error_message(&error),
+                        "the lease could not be read or written"
+                    )
                 }
             }
             tokio::time::sleep(RETRY).await;
@@ -116,12 +124,15 @@ impl Holder {
                         Ok(lease) if holder(&lease) == self.me => self.held = Some(lease),
                         Ok(_) => return,
                         Err(error) => {
-                            tracing::warn!(error = words(&error), "the lease could not be read")
+                            tracing::warn!(
+                                error = error_message(&error),
+                                "the lease could not be read"
+                            )
                         }
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error = words(&error), "the lease could not be renewed")
+                    tracing::warn!(error = error_message(&error), "the lease could not be renewed")
                 }
             }
         }
@@ -139,13 +150,13 @@ impl Holder {
         match in_time(Duration::from_secs(1), written).await {
             Ok(_) => tracing::info!("gave the lease back"),
             Err(error) => {
-                tracing::warn!(error = words(&error), "the lease could not be given back")
+                tracing::warn!(error = error_message(&error), "the lease could not be given back")
             }
         }
     }
 
     /// One try: `None` when the lease is ours, else who holds it.
-    async fn try_win(&mut self, seen: &mut Option<Seen>) -> kube::Result<Option<String>> {
+    async fn try_win(&mut self, seen: &mut Option<ObservedLease>) -> kube::Result<Option<String>> {
         let lease = in_time(MARGIN, self.api.get_opt(&self.name)).await?;
         let now = clock::boottime();
         match judge(lease.as_ref(), &self.me, seen.as_ref(), now) {

@@ -90,7 +90,7 @@ async fn live(options: &Options, systems: Vec<Box<dyn System>>) -> anyhow::Resul
         "no cluster: neither a kubeconfig (KUBECONFIG, ~/.kube/config) nor a service account was found",
     )?;
     let discovery = client::plain(config.clone()).context("the API client cannot be built")?;
-    tokio::spawn(missing.clone().look_for_all(discovery));
+    tokio::spawn(missing.clone().discover_all(discovery));
 
     let stop = stop_on_signal(stopping)?;
     let me =
@@ -132,7 +132,7 @@ fn on_this_thread(
         runtime.shutdown_background();
         result
     };
-    // A thread that panics must not leave a process behind that looks alive.
+    // A thread that panics must not leave a process behind that fingerprint alive.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(anyhow!("{name} has panicked")))
 }
 
@@ -149,9 +149,9 @@ async fn serve(
     let health = move |path: &str| match path {
         "/healthz" => ok(),
         "/readyz" if stopping.load(Ordering::Acquire) => not_ready("stopping".into()),
-        "/readyz" => match missing.words() {
+        "/readyz" => match missing.message() {
             None => ok(),
-            Some(words) => not_ready(words),
+            Some(message) => not_ready(message),
         },
         _ => None,
     };

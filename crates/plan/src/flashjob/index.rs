@@ -14,7 +14,7 @@ use crate::time::after;
 
 /// Something that has to be read live.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doubt {
+pub struct Unconfirmed {
     /// The job's uid.
     pub job: String,
     /// The target.
@@ -72,7 +72,7 @@ impl Index {
     }
 
     /// A Pod has left the watch.
-    pub fn pod_left(&mut self, child: &Child<Pod>, now: Timestamp) -> Option<Doubt> {
+    pub fn pod_left(&mut self, child: &Child<Pod>, now: Timestamp) -> Option<Unconfirmed> {
         let deleted = self.ended.remove(&child.facts.uid);
         let slot = self.pod_slot(&child.owner.uid, &child.target, child.attempt);
         slot.see(child.facts.clone());
@@ -82,17 +82,17 @@ impl Index {
             slot.gone = true;
             return None;
         }
-        doubt(child, Kind::Pod(child.attempt), slot)
+        unconfirmed(child, Kind::Pod(child.attempt), slot)
     }
 
     /// A Service has left the watch.
-    pub fn service_left(&mut self, child: &Child<Service>) -> Option<Doubt> {
+    pub fn service_left(&mut self, child: &Child<Service>) -> Option<Unconfirmed> {
         let deleted = self.ended.remove(&child.facts.uid);
         let slot = &mut self.target(&child.owner.uid, &child.target).service;
         slot.see(child.facts.clone());
         slot.here().filter(|s| s.uid == child.facts.uid)?;
         if !deleted {
-            return doubt(child, Kind::Service, slot);
+            return unconfirmed(child, Kind::Service, slot);
         }
         slot.gone = true;
         None
@@ -104,42 +104,48 @@ impl Index {
     }
 
     /// A list of Pods is complete.
-    pub fn pods_listed(&mut self) -> Vec<Doubt> {
+    pub fn pods_listed(&mut self) -> Vec<Unconfirmed> {
         let Some(listed) = self.listed.remove("pods") else { return Vec::new() };
-        let mut doubts = Vec::new();
+        let mut unconfirmed = Vec::new();
         for (job, targets) in &mut self.jobs {
             for (target, children) in targets {
                 for (attempt, slot) in &mut children.pods {
                     let kind = Kind::Pod(*attempt);
-                    doubts.extend(unlisted(&listed, job, target, kind, slot, |p| &p.name));
+                    unconfirmed.extend(unlisted(&listed, job, target, kind, slot, |p| &p.name));
                 }
             }
         }
-        doubts
+        unconfirmed
     }
 
     /// A list of Services is complete.
-    pub fn services_listed(&mut self) -> Vec<Doubt> {
+    pub fn services_listed(&mut self) -> Vec<Unconfirmed> {
         let Some(listed) = self.listed.remove("services") else { return Vec::new() };
-        let mut doubts = Vec::new();
+        let mut unconfirmed = Vec::new();
         for (job, targets) in &mut self.jobs {
             for (target, children) in targets {
                 let slot = &mut children.service;
-                doubts.extend(unlisted(&listed, job, target, Kind::Service, slot, |s| &s.name));
+                unconfirmed
+                    .extend(unlisted(&listed, job, target, Kind::Service, slot, |s| &s.name));
             }
         }
-        doubts
+        unconfirmed
     }
 
-    /// A live read has settled a doubt: the object is there, or is not.
-    pub fn pod_checked(&mut self, doubt: &Doubt, attempt: u32, found: Option<Pod>) -> bool {
-        let slot = self.pod_slot(&doubt.job, &doubt.target, attempt);
+    /// A live read has settled a unconfirmed: the object is there, or is not.
+    pub fn pod_checked(
+        &mut self,
+        unconfirmed: &Unconfirmed,
+        attempt: u32,
+        found: Option<Pod>,
+    ) -> bool {
+        let slot = self.pod_slot(&unconfirmed.job, &unconfirmed.target, attempt);
         settle(slot, found)
     }
 
-    /// A live read has settled a doubt: the object is there, or is not.
-    pub fn service_checked(&mut self, doubt: &Doubt, found: Option<Service>) -> bool {
-        settle(&mut self.target(&doubt.job, &doubt.target).service, found)
+    /// A live read has settled a unconfirmed: the object is there, or is not.
+    pub fn service_checked(&mut self, unconfirmed: &Unconfirmed, found: Option<Service>) -> bool {
+        settle(&mut self.target(&unconfirmed.job, &unconfirmed.target).service, found)
     }
 
     /// A write to an object begins or ends; meanwhile nobody else touches it.
@@ -229,13 +235,13 @@ pub fn forget(targets: &mut HashMap<String, Children>, target: &str, kind: Kind)
     }
 }
 
-fn doubt<T, F>(child: &Child<F>, kind: Kind, slot: &mut Slot<T>) -> Option<Doubt>
+fn unconfirmed<T, F>(child: &Child<F>, kind: Kind, slot: &mut Slot<T>) -> Option<Unconfirmed>
 where
     F: Named,
 {
     slot.busy = true;
     let (job, target) = (child.owner.uid.clone(), child.target.clone());
-    Some(Doubt { job, target, kind, name: child.facts.name().to_owned() })
+    Some(Unconfirmed { job, target, kind, name: child.facts.name().to_owned() })
 }
 
 fn unlisted<T: Versioned>(
@@ -245,10 +251,10 @@ fn unlisted<T: Versioned>(
     kind: Kind,
     slot: &mut Slot<T>,
     name: impl Fn(&T) -> &String,
-) -> Option<Doubt> {
+) -> Option<Unconfirmed> {
     let name = slot.here().filter(|o| !slot.busy && !listed.contains(o.uid())).map(name)?.clone();
     slot.busy = true;
-    Some(Doubt { job: job.to_owned(), target: target.to_owned(), kind, name })
+    Some(Unconfirmed { job: job.to_owned(), target: target.to_owned(), kind, name })
 }
 
 /// Says whether the object is still there although no watch shows it. It is known by its uid: labels can be taken off, and

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use crate::engine::write::{self, ObjectId};
 use crate::flashjob::controller::FlashJobController;
 use crate::flashjob::input::{Answer, LedgerAnswer};
-use crate::flashjob::ledger;
+use crate::flashjob::ledger_cache;
 use crate::flashjob::slim;
-use crate::process::client::words;
+use crate::process::client::error_message;
 
 impl FlashJobController {
     pub(in crate::flashjob) fn write_ledger(
@@ -28,8 +28,9 @@ impl FlashJobController {
             LedgerPlan::Keep => {}
             LedgerPlan::Create(ledger) => {
                 job.ledger.reading = true;
-                self.enqueue(uid, |caller| async move {
-                    let created = ledger::create(&caller, &facts, &owner(&facts), &ledger).await;
+                self.spawn_call(uid, |caller| async move {
+                    let created =
+                        ledger_cache::create(&caller, &facts, &owner(&facts), &ledger).await;
                     let filled = created.map(|mut shards| {
                         for (index, shard) in shards.iter_mut().enumerate() {
                             shard.data = ledger.shard_data(index);
@@ -41,11 +42,11 @@ impl FlashJobController {
             }
             LedgerPlan::Clear(remains) => {
                 job.ledger.reading = true;
-                self.enqueue(uid, |caller| async move {
+                self.spawn_call(uid, |caller| async move {
                     for (name, uid) in &remains {
                         let id = ObjectId { namespace: &facts.namespace, name, uid };
                         if let Err(error) = write::delete::<slim::ConfigMap>(&caller, id).await {
-                            let failed = LedgerAnswer::Cleared(Err(words(&error)));
+                            let failed = LedgerAnswer::Cleared(Err(error_message(&error)));
                             return Answer::Ledger(failed);
                         }
                     }
@@ -64,9 +65,9 @@ impl FlashJobController {
                 continue;
             }
             let now = Instant::now();
-            let next = job.ledger.flushed.get(&shard).map(|last| *last + ledger::GROUP);
+            let next = job.ledger.flushed.get(&shard).map(|last| *last + ledger_cache::GROUP);
             if let Some(at) = next.filter(|at| *at > now) {
-                self.wake_at(uid, at);
+                self.enqueue_at(uid, at);
                 continue;
             }
             let Some(ledger) = job.ledger.sealed() else { return };
@@ -78,15 +79,15 @@ impl FlashJobController {
             let of_this_shard =
                 |end: &&AttemptEnd| flashjob_plan::flashjob::ledger::shard_of(end.index) == shard;
             let ended: Vec<AttemptEnd> = ended.iter().filter(of_this_shard).cloned().collect();
-            self.enqueue(uid, |caller| async move {
+            self.spawn_call(uid, |caller| async move {
                 let began = Instant::now();
                 let result = match before {
-                    Some(before) => ledger::patch(&caller, &facts.namespace, &before, &keys)
+                    Some(before) => ledger_cache::patch(&caller, &facts.namespace, &before, &keys)
                         .await
-                        .map_err(|error| words(&error)),
+                        .map_err(|error| error_message(&error)),
                     None => {
                         let data = keys.into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
-                        ledger::add(&caller, &facts, &owner(&facts), shard, data).await
+                        ledger_cache::add(&caller, &facts, &owner(&facts), shard, data).await
                     }
                 };
                 let took = began.elapsed();
@@ -104,13 +105,13 @@ impl FlashJobController {
         job.ledger.reading = true;
         let until = job.write_failed(why);
         let (owner, large) = (Owner::of(&job.seen.job), self.parking.large());
-        self.enqueue(uid, |caller| async move {
+        self.spawn_call(uid, |caller| async move {
             // No retry without back-off, and no slot for it.
             tokio::time::sleep_until(until).await;
             let read = if anything {
-                ledger::list(&caller, &owner).await
+                ledger_cache::list(&caller, &owner).await
             } else {
-                ledger::read(&caller, &owner, large).await.map(|(ledger, _)| ledger)
+                ledger_cache::read(&caller, &owner, large).await.map(|(ledger, _)| ledger)
             };
             Answer::Ledger(LedgerAnswer::Read { result: read.map(Box::new), anything })
         });

@@ -4,19 +4,19 @@ use flashjob_plan::flashjob::AttemptEnd;
 
 use crate::flashjob::controller::FlashJobController;
 use crate::flashjob::input::LedgerAnswer;
-use crate::flashjob::ledger::Memory;
-use crate::process::client::words;
+use crate::flashjob::ledger_cache::LedgerCache;
+use crate::process::client::error_message;
 
 impl FlashJobController {
     pub(super) fn ledger_answered(&mut self, uid: &str, answer: LedgerAnswer) {
         match answer {
             LedgerAnswer::Created(Ok(shards)) => {
-                self.replace_ledger(uid, Memory::read(uid, shards));
+                self.replace_ledger(uid, LedgerCache::read(uid, shards));
                 if let Some(job) = self.jobs.get_mut(uid) {
                     job.write_succeeded();
                 }
             }
-            LedgerAnswer::Cleared(Ok(())) => self.replace_ledger(uid, Memory::absent()),
+            LedgerAnswer::Cleared(Ok(())) => self.replace_ledger(uid, LedgerCache::absent()),
             LedgerAnswer::Created(Err(error)) | LedgerAnswer::Cleared(Err(error)) => {
                 self.reread_ledger(uid, &error, true);
             }
@@ -27,7 +27,7 @@ impl FlashJobController {
                         if let Some(job) = self.jobs.get_mut(uid) {
                             let changed = job.ledger.acknowledge(shard, acknowledged);
                             for record in changed.iter().flat_map(|c| c.records.values()) {
-                                self.boards.learn(uid, record);
+                                self.locks.learn(uid, record);
                                 job.concerns.learn(record);
                             }
                             job.write_succeeded();
@@ -40,21 +40,21 @@ impl FlashJobController {
             LedgerAnswer::Read { result: Ok(fresh), .. } => {
                 let Some(job) = self.jobs.get_mut(uid) else { return };
                 let arrived = job.ledger.writes_arrived(&fresh);
-                let settled = job.settled && (arrived || job.ledger.sealed() == fresh.sealed());
+                let recovered = job.recovered && (arrived || job.ledger.sealed() == fresh.sealed());
                 let open = fresh.sealed().is_some_and(|l| l.has_open_attempts());
-                job.settled = settled || !open;
+                job.recovered = recovered || !open;
                 if arrived {
                     job.write_succeeded();
                 }
                 self.replace_ledger(uid, *fresh);
             }
             LedgerAnswer::Read { result: Err(error), anything } => {
-                self.reread_ledger(uid, &words(&error), anything);
+                self.reread_ledger(uid, &error_message(&error), anything);
             }
         }
     }
 
-    fn replace_ledger(&mut self, uid: &str, ledger: Memory) {
+    fn replace_ledger(&mut self, uid: &str, ledger: LedgerCache) {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.ledger = ledger;
         }

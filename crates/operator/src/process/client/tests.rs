@@ -68,7 +68,10 @@ async fn ends_in_time<T>(call: impl Future<Output = kube::Result<T>>) {
     let ended = timeout(MARGIN + Duration::from_secs(4), call).await;
     let error = ended.unwrap_or_else(|_| panic!("not over after {:?}", began.elapsed())).err();
     assert!(began.elapsed() >= MARGIN, "{error:?}");
-    assert_eq!(error.as_ref().map(words).as_deref(), Some("the API server did not answer in time"));
+    assert_eq!(
+        error.as_ref().map(error_message).as_deref(),
+        Some("the API server did not answer in time")
+    );
 }
 
 #[tokio::test]
