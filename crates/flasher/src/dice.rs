@@ -72,8 +72,8 @@ impl DiceCertificate {
         let spki = root.certificate.tbs_certificate().subject_public_key_info().to_der();
         let key = spki.ok().and_then(|spki| VerifyingKey::from_public_key_der(&spki).ok());
         let key = key.ok_or("the root's key is not a P-256 key")?;
-        let signature = self.certificate.signature().as_bytes();
-        let signature = signature.and_then(|bytes| DerSignature::from_bytes(bytes).ok());
+        let bytes = self.certificate.signature().as_bytes();
+        let signature = bytes.and_then(|bytes| DerSignature::from_bytes(bytes).ok());
         let signature = signature.ok_or("its signature cannot be read")?;
         let signed = signed_part(&self.der).ok_or("it cannot be read")?;
         key.verify_prehash(&Sha512::digest(signed), &signature)
