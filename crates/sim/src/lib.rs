@@ -24,14 +24,17 @@ mod insist;
 mod luck;
 pub mod node;
 mod observe;
+pub mod operator;
 mod output;
 mod pki;
 pub mod process;
+pub mod programs;
 mod text;
 pub mod usage;
 pub mod wait;
 
 pub use luck::Luck;
+pub use operator::{Launcher, Operator};
 pub use process::Running;
 pub use usage::Usage;
-pub use wait::eventually;
+pub use wait::{PATIENCE, eventually};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashjob_api::flashjob::{FlashJob, Phase};
-use flashjob_sim::cluster::{AuditEntry, Cluster, Options};
-use flashjob_sim::eventually;
+use flashjob_sim::cluster::{AuditEntry, Cluster, Gate, Options};
 use flashjob_sim::flashjob::Akri;
 use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
+use flashjob_sim::{Launcher, Operator, eventually};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -18,15 +18,15 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-/// Who the operator is, by its shipped manifests.
-const HOME: &str = "operator-system";
-const ACCOUNT: &str = "operator-controller-manager";
-
 /// The job's name; each namespace has one job.
 pub const JOB: &str = "flashjob";
 
 /// Devices at once, in rollouts and in their floors.
 pub const PARALLEL: usize = 64;
+
+/// How long an operator may take to know the devices: a list of 100,000 Instances takes more than a minute where others are at
+/// work, too.
+const LISTED: Duration = Duration::from_secs(600);
 
 /// How long no write is added to the audit log when all are there.
 const QUIET: Duration = Duration::from_millis(500);
@@ -34,10 +34,7 @@ const QUIET: Duration = Duration::from_millis(500);
 /// A control plane with the operator's manifests and Akri's CRD.
 pub struct Bed {
     pub cluster: Cluster,
-    /// A token of the operator's ServiceAccount.
-    pub token: String,
-    /// Where its lease lives.
-    pub home: &'static str,
+    pub operators: Launcher,
 }
 
 impl Bed {
@@ -46,8 +43,20 @@ impl Bed {
         let options = Options { api_server_args: vec!["--audit-log-maxsize=10000".to_owned()] };
         let cluster = Cluster::start_with(&options).await?;
         cluster.install().await?;
-        let token = cluster.service_account_token(HOME, ACCOUNT).await?;
-        Ok(Bed { cluster, token, home: HOME })
+        let operators = Launcher::new(&cluster).await?.with("--log=info");
+        Ok(Bed { cluster, operators })
+    }
+
+    /// A fresh operator for a site; it works once it has the lease. With a gate, its calls go through that.
+    pub fn operator(&self, site: &Site, gate: Option<&Gate>) -> Result<Operator> {
+        self.operators.start(&[&format!("--namespace={}", site.namespace)], gate)
+    }
+
+    /// The same once it knows the devices, so that what follows is the work and not the start.
+    pub async fn ready_operator(&self, site: &Site, gate: Option<&Gate>) -> Result<Operator> {
+        let operator = self.operator(site, gate)?;
+        operator.has_listed("instances", LISTED).await?;
+        Ok(operator)
     }
 
     /// A namespace with a kubelet that does as `script` says, and a load balancer that never runs out of addresses.
@@ -65,21 +74,13 @@ impl Bed {
         Ok(Site { namespace, client, akri, kubelet, balancer })
     }
 
-    /// What the operator has asked the API server to change in a namespace, refused calls included.
-    pub fn operator_writes(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
-        let operator = format!("system:serviceaccount:{HOME}:{ACCOUNT}");
-        let mut writes = self.cluster.writes(namespace)?;
-        writes.retain(|entry| entry.user == operator);
-        Ok(writes)
-    }
-
-    /// The same once no more are added: an object is gone before its deletion is answered, and a call is in the audit log
-    /// when it is answered.
-    pub async fn operator_writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
-        let mut writes = self.operator_writes(namespace)?;
+    /// What operators have written in a namespace, once no more is added: an object is gone before its deletion is answered,
+    /// and a call is in the audit log when it is answered.
+    pub async fn writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
+        let mut writes = self.operators.writes(namespace)?;
         loop {
             sleep(QUIET).await;
-            let before = std::mem::replace(&mut writes, self.operator_writes(namespace)?);
+            let before = std::mem::replace(&mut writes, self.operators.writes(namespace)?);
             if before.len() == writes.len() {
                 return Ok(writes);
             }

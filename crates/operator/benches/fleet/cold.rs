@@ -19,7 +19,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::bed::{Bed, JOB, PARALLEL, Site, now, patience, seconds, within};
-use crate::operator::Operator;
 
 /// One cold start. Times are from the start of the process until the API server got the call.
 #[derive(Debug, Serialize)]
@@ -41,12 +40,12 @@ pub async fn measure(devices: usize) -> Result<ColdStart> {
     prepare(&bed, &site, devices).await?;
 
     let started = now();
-    let operator = Operator::start(&bed, &site.namespace, None)?;
+    let operator = bed.operator(&site, None)?;
     first_service(&site, devices).await?;
     let usage = operator.usage()?;
     drop(operator);
 
-    let mut writes = bed.operator_writes(&site.namespace)?;
+    let mut writes = bed.operators.writes(&site.namespace)?;
     writes.retain(|entry| entry.at >= started);
     let first = writes.iter().min_by_key(|entry| entry.at).context("nothing was written")?;
     Ok(ColdStart {
@@ -61,8 +60,7 @@ pub async fn measure(devices: usize) -> Result<ColdStart> {
 /// A job that waits for its operator, with a sealed ledger.
 async fn prepare(bed: &Bed, site: &Site, devices: usize) -> Result<()> {
     let boards = site.boards(devices).await?;
-    let operator = Operator::start(bed, &site.namespace, None)?;
-    operator.ready().await?;
+    let mut operator = bed.ready_operator(site, None).await?;
     site.flash(&boards, PARALLEL, true).await?;
     site.reaches(Phase::Suspended, patience(devices)).await?;
     operator.stop().await?;

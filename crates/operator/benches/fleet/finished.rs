@@ -20,7 +20,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::bed::{Bed, Site, now};
-use crate::operator::Operator;
 
 /// Devices of each job.
 const DEVICES: usize = 10_000;
@@ -49,7 +48,7 @@ pub async fn measure(jobs: usize) -> Result<Finished> {
         finished(&site, number).await?;
     }
     let began = Instant::now();
-    let operator = Operator::start(&bed, &site.namespace, None)?;
+    let operator = bed.operator(&site, None)?;
     let all_completed = async || {
         // One page at a time: a hundred of these jobs are more than the bench needs to hold.
         let mut params = ListParams::default().limit(8);

@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::bed::{Bed, now, patience, seconds};
-use crate::operator::Operator;
 
 /// How long one flash takes.
 pub const LASTS: Duration = Duration::from_secs(15);
@@ -35,8 +34,7 @@ pub async fn measure(devices: usize) -> Result<Flash> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default().run_for(LASTS)).await?;
     let boards = site.boards(devices).await?;
-    let operator = Operator::start(&bed, &site.namespace, None)?;
-    operator.ready().await?;
+    let operator = bed.ready_operator(&site, None).await?;
     site.flash(&boards, devices, false).await?;
     site.reaches(Phase::Completed, patience(devices) + LASTS).await?;
     let completed = now();
@@ -51,7 +49,7 @@ pub async fn measure(devices: usize) -> Result<Flash> {
         .collect();
     let last = ends.values().max().context("no flash has ended")?;
     let recorded = bed
-        .operator_writes_settled(&site.namespace)
+        .writes_settled(&site.namespace)
         .await?
         .into_iter()
         .filter(|entry| entry.verb == "delete" && entry.resource == "pods")

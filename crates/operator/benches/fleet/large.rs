@@ -12,7 +12,6 @@ use flashjob_sim::node::Script;
 use serde::Serialize;
 
 use crate::bed::{Bed, JOB, patience};
-use crate::operator::Operator;
 use crate::rollout::all_flashed;
 
 /// As many at once as a job may have.
@@ -47,8 +46,7 @@ pub async fn measure(devices: usize) -> Result<Large> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default()).await?;
     site.boards(devices).await?;
-    let operator = Operator::start(&bed, &site.namespace, None)?;
-    operator.ready().await?;
+    let operator = bed.ready_operator(&site, None).await?;
     let began = Instant::now();
     site.flash_all(PARALLEL).await?;
     site.reaches(Phase::Completed, patience(devices)).await?;
@@ -59,7 +57,7 @@ pub async fn measure(devices: usize) -> Result<Large> {
     let status = site.jobs().get(JOB).await?.status.unwrap_or_default();
     let listed = status.completed_uuids.len();
     ensure!(status.truncated == (listed < devices), "{listed} of {devices} are listed");
-    let writes = bed.operator_writes_settled(&site.namespace).await?;
+    let writes = bed.writes_settled(&site.namespace).await?;
     Ok(Large {
         devices,
         seconds,

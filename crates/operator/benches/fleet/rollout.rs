@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::bed::{Bed, JOB, PARALLEL, Site, patience};
 use crate::floor;
-use crate::operator::Operator;
 use crate::template::Template;
 
 /// One rollout and its floors.
@@ -67,8 +66,7 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
 
     let site = bed.site(Script::default()).await?;
     let boards = site.boards(devices).await?;
-    let operator = Operator::start(&bed, &site.namespace, None)?;
-    operator.ready().await?;
+    let operator = bed.ready_operator(&site, None).await?;
     let began = Instant::now();
     site.flash(&boards, PARALLEL, false).await?;
     site.reaches(Phase::Completed, patience(devices)).await?;
@@ -76,7 +74,7 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
     site.cleaned_up(devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
-    let writes = bed.operator_writes_settled(&site.namespace).await?;
+    let writes = bed.writes_settled(&site.namespace).await?;
     let usage = operator.usage()?;
     drop((operator, site));
 

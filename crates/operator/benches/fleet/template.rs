@@ -15,7 +15,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 
 use crate::bed::{Bed, patience};
-use crate::operator::Operator;
 
 const TARGET: &str = "application.flashjob.nbfc.io/target";
 
@@ -39,8 +38,7 @@ impl Template {
         let site = bed.site(Script::default()).await?;
         let boards = site.boards(1).await?;
         let gate = Gate::start(&bed.cluster, |_| Verdict::Pass).await?;
-        let operator = Operator::start(bed, &site.namespace, Some(&gate))?;
-        operator.ready().await?;
+        let _operator = bed.ready_operator(&site, Some(&gate)).await?;
         site.flash(&boards, 1, false).await?;
         site.reaches(Phase::Completed, patience(1)).await?;
         Template::from_calls(&site.namespace, &gate.calls())

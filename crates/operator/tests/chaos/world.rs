@@ -9,15 +9,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::FlashJob;
 use flashjob_api::flashjob::instance::Instance;
-use flashjob_sim::eventually;
 use flashjob_sim::flashjob::Akri;
 use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::arena::{Arena, PATIENCE};
+use crate::arena::Arena;
 use crate::record::{Record, problems_of};
 
 /// Where boards and jobs live.

@@ -52,7 +52,7 @@ async fn missing_crds_are_waited_for_and_named() -> Result<()> {
 
     let address = free_address().await?;
     let flag = format!("--health-probe-bind-address={address}");
-    let operator = Operator::start(&cluster, &[&flag], None).await?;
+    let operator = Operator::start(&cluster, &[&flag]).await?;
     answers(address, "/healthz", 200, "ok").await?;
     answers(address, "/readyz", 503, "flashjobs.application.flashjob.nbfc.io").await?;
     answers(address, "/readyz", 503, "instances.akri.sh").await?;

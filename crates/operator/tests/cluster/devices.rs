@@ -141,7 +141,7 @@ async fn an_older_job_does_not_undo_what_a_newer_one_did_in_another_namespace() 
     }
     let (east, west) = (&sites[0], &sites[1]);
     let board = east.board("192.0.2.11").await?;
-    let _operator = Operator::start(&cluster, &[], None).await?;
+    let _operator = Operator::start(&cluster, &[]).await?;
     east.flash_with("older", json!({ "uuid": [board.uid()], "suspend": true })).await?;
     east.phase("older", Phase::Suspended).await?;
     // Creation times have whole seconds.

@@ -34,8 +34,7 @@ async fn nonsense_in_a_ledger_is_told_on_its_job_and_others_go_on() -> Result<()
         site.flash_with(&name(n), held).await?;
         site.phase(&name(n), Phase::Suspended).await?;
     }
-    operator.signal("KILL")?;
-    operator.ended().await?;
+    operator.kill();
     let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.namespace);
     for (n, (field, value, _)) in nonsense.iter().enumerate() {
         let ours = |map: &ConfigMap| map.name_any().starts_with(&format!("{}-ledger-", name(n)));

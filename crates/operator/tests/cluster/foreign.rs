@@ -44,11 +44,6 @@ impl Tenants {
         Ok(Tenants { site, metrics, operator })
     }
 
-    async fn operator_dies(&mut self) -> Result<()> {
-        self.operator.signal("KILL")?;
-        self.operator.ended().await.map(|_| ())
-    }
-
     async fn operator_comes_back(&mut self) -> Result<()> {
         self.operator = start(&self.site.cluster, self.metrics).await?;
         Ok(())
@@ -111,7 +106,7 @@ impl Tenants {
 
 async fn start(cluster: &Cluster, metrics: SocketAddr) -> Result<Operator> {
     let flag = format!("--metrics-bind-address={metrics}");
-    Operator::start(cluster, &["--leader-elect=false", &flag], None).await
+    Operator::start(cluster, &["--leader-elect=false", &flag]).await
 }
 
 /// As a container that ended well.
@@ -136,7 +131,7 @@ async fn a_pod_of_another_namespace_completes_nothing() -> Result<()> {
     tenants.told(&job, "Pod").await?;
 
     // A process that finds it there knows as much. The event is told once by each, and counted in one.
-    tenants.operator_dies().await?;
+    tenants.operator.kill();
     tenants.operator_comes_back().await?;
     answers(tenants.metrics, "/metrics", 200, "flashjob_foreign_objects_total{kind=\"Pod\"} 1\n")
         .await?;
@@ -229,12 +224,12 @@ async fn a_ledger_of_another_namespace_is_not_the_jobs() -> Result<()> {
     more.metadata.name = Some(names::ledger("flashjob", &job.uid().unwrap(), 1));
     more.labels_mut().insert(names::SHARD.into(), "1".into());
     more.data = Some([("device-00001".to_owned(), "nonsense".to_owned())].into());
-    tenants.operator_dies().await?;
+    tenants.operator.kill();
     let forged =
         [tenants.forge(&shard, Value::Null).await?, tenants.forge(&more, Value::Null).await?];
     tenants.operator_comes_back().await?;
 
-    tenants.operator.says("the first list is complete kind=\"pods\"").await?;
+    tenants.operator.has_listed("pods", PATIENCE).await?;
     tenants.site.edit("flashjob", json!({ "timeouts": { "deviceSeconds": 900 } })).await?;
     let current = |s: &FlashJobStatus| s.observed_generation == Some(2);
     let status = tenants.site.status("flashjob", "the edit to be seen", current).await?;

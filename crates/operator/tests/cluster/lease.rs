@@ -33,7 +33,7 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
 
     let late = gate.held().await.json().unwrap_or_default();
     let late = late["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    first.signal("STOP")?;
+    first.pause()?;
     let _second = site.operator().await?;
     site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"]);
@@ -45,10 +45,10 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
         call.json().is_some_and(|o| o["metadata"]["name"] == late.as_str()) && code == 201
     });
     assert!(answered, "the late create of {late} reached the server");
-    first.signal("CONT")?;
+    first.resume()?;
 
-    let (status, _) = first.ended().await?;
-    assert!(!status.success(), "the old leader says that it lost the lease");
+    let (code, _) = first.ended().await?;
+    assert_ne!(code, 0, "the old leader says that it lost the lease");
     assert!(first.log().contains("the lease is lost"), "{}", first.log());
     site.cleaned_up().await?;
     let starts = site.kubelet.starts();
@@ -76,7 +76,7 @@ async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
     site.flash("flashjob", &[board]).await?;
 
     gate.held().await;
-    first.signal("STOP")?;
+    first.pause()?;
     let _second = site.operator().await?;
     site.phase("flashjob", Phase::Completed).await?;
     let before = site.ledgers().await?;
@@ -85,7 +85,7 @@ async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
     gate.settled().await;
     let refused = gate.answers().into_iter().filter(|(call, _)| call.resource() == "configmaps");
     assert_eq!(refused.last().map(|(_, code)| code), Some(409), "it is for a ledger of the past");
-    first.signal("CONT")?;
+    first.resume()?;
     first.ended().await?;
     assert_eq!(site.ledgers().await?, before);
     site.cleaned_up().await?;
@@ -110,14 +110,14 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
     .await?;
     let mut operator = site.operator_with(&[], Some(&gate)).await?;
     operator.says("holding the lease").await?;
-    operator.says("the first list is complete kind=\"services\"").await?;
-    operator.signal("STOP")?;
+    operator.has_listed("services", PATIENCE).await?;
+    operator.pause()?;
     awake.store(false, Ordering::Release);
     let before = gate.calls().len();
     // Longer than the 10 s after which the guard closes.
     tokio::time::sleep(Duration::from_secs(12)).await;
     site.flash("flashjob", &boards).await?;
-    operator.signal("CONT")?;
+    operator.resume()?;
     operator.ended().await?;
     let written: Vec<Call> =
         gate.calls().into_iter().skip(before).filter(|call| !call.is_lease()).collect();
@@ -134,9 +134,8 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(2).await;
 
-    first.signal("TERM")?;
-    let (status, took) = first.ended().await?;
-    assert!(status.success(), "{status}");
+    let (code, took) = first.stop().await?;
+    assert_eq!(code, 0);
     assert!(took < Duration::from_secs(5), "it took {took:?}");
     let leases: Api<Lease> = Api::namespaced(site.client.clone(), "operator-system");
     let lease = leases.get(&format!("338c7440.flashjob.nbfc.io-{}", site.namespace)).await?;
@@ -152,7 +151,7 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
 async fn a_standby_is_ready_and_takes_over_when_the_leader_is_killed() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
     let boards = site.two_boards().await?;
-    let first = site.operator().await?;
+    let mut first = site.operator().await?;
     first.says("holding the lease").await?;
     let address = free_address().await?;
     let health = format!("--health-probe-bind-address={address}");
@@ -161,7 +160,7 @@ async fn a_standby_is_ready_and_takes_over_when_the_leader_is_killed() -> Result
     answers(address, "/readyz", 200, "ok").await?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(1).await;
-    first.signal("KILL")?;
+    first.kill();
     site.phase("flashjob", Phase::Completed).await?;
     site.cleaned_up().await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");

@@ -127,7 +127,7 @@ async fn jobs_of_two_namespaces_take_turns_however_they_name_the_board() -> Resu
     let board = east.board("192.0.2.11").await?;
     let other =
         west.akri.discover_named("mdns-1", "192.0.2.11", "esp32", "thermo", "0.1.0").await?;
-    let _operator = Operator::start(&cluster, &[], None).await?;
+    let _operator = Operator::start(&cluster, &[]).await?;
     east.kubelet.hold();
     east.flash("first", std::slice::from_ref(&board)).await?;
     let made = east.status("first", "its Pod", |s| s.counts.is_some_and(|c| c.flashing == 1));

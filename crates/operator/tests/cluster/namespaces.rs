@@ -25,7 +25,7 @@ async fn a_namespace_deleted_while_its_devices_are_flashed_goes_and_the_others_s
     let doomed = Site::at(&cluster, "doomed", |_| Script::ending(End::Never))?;
     let stays = Site::at(&cluster, "stays", |_| Script::default())?;
     let boards = doomed.boards(3).await?;
-    let operator = Operator::start(&cluster, &[], None).await?;
+    let operator = Operator::start(&cluster, &[]).await?;
     doomed.flash("flashing", &boards[..2]).await?;
     let later = json!({ "uuid": uids(&boards[2..]), "suspend": true });
     doomed.flash_with("later", later).await?;

@@ -42,7 +42,7 @@ async fn hundreds_of_jobs_whose_ledgers_are_refused_keep_no_job_of_another_names
     let calm = Site::at(&cluster, "calm", |_| Script::default())?;
     let boards = calm.boards(20).await?;
     crowd.allow_none("configmaps").await?;
-    let _operator = Operator::start(&cluster, &["--leader-elect=false"], None).await?;
+    let _operator = Operator::start(&cluster, &["--leader-elect=false"]).await?;
     let alone = calm.time_of("alone", &boards[..10]).await?;
 
     for n in 0..CROWD {

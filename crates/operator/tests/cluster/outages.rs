@@ -84,7 +84,7 @@ async fn a_watch_whose_past_is_forgotten_lists_anew() -> Result<()> {
     let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
     let boards = site.two_boards().await?;
     let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
-    operator.says("the first list is complete kind=\"flashjobs\"").await?;
+    operator.has_listed("flashjobs", PATIENCE).await?;
     let listed = AtomicBool::new(false);
     let gone = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,

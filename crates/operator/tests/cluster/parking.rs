@@ -63,7 +63,7 @@ impl Watched {
 async fn an_instance_wakes_only_the_jobs_that_have_to_do_with_it() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let watched = Watched::start(&site).await?;
-    watched.operator.says("the first list is complete kind=\"instances\"").await?;
+    watched.operator.has_listed("instances", PATIENCE).await?;
     for n in 0..20 {
         let spec =
             json!({ "uuid": [format!("absent-{n}")], "timeouts": { "offlineSeconds": 86400 } });

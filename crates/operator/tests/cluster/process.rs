@@ -106,7 +106,7 @@ async fn probes_and_scrapes_are_answered_whoever_else_is_connected() -> Result<(
         format!("--metrics-bind-address={metrics}"),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let _operator = Operator::start(cluster, &flags, None).await?;
+    let _operator = Operator::start(cluster, &flags).await?;
     answers(health, "/readyz", 200, "ok").await?;
 
     let closed = Arc::new(AtomicUsize::new(0));
@@ -145,7 +145,7 @@ async fn a_connection_is_good_for_one_request_and_not_for_long() -> Result<()> {
     let namespace = format!("--namespace={}", cluster.namespace("slow").await?);
     let health = free_address().await?;
     let flag = format!("--health-probe-bind-address={health}");
-    let _operator = Operator::start(cluster, &[&namespace, &flag], None).await?;
+    let _operator = Operator::start(cluster, &[&namespace, &flag]).await?;
     answers(health, "/healthz", 200, "ok").await?;
     for said in
         ["", "GET /healthz HTTP/1.1\r\nHost: te", "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"]

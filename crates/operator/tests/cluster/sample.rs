@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 
-use crate::site::{Site, cluster, uids};
+use crate::site::{PATIENCE, Site, cluster, uids};
 
 /// A flash that takes longer than the pause between two statuses, so that each of its states is seen.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
@@ -99,7 +99,7 @@ async fn the_documented_sample_applies_unchanged_and_completes() -> Result<()> {
         akri.discover_named(name, endpoint, "esp32", "thermo", "0.1.0").await?;
     }
     let operator = site.operator().await?;
-    operator.says("the first list is complete kind=\"instances\"").await?;
+    operator.has_listed("instances", PATIENCE).await?;
     cluster.apply_yaml(SAMPLE).await?;
     let done = site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(done.completed_uuids[0], "d95c7c2d-7dc5-427b-9bf7-51a5d299c99e");
@@ -138,7 +138,7 @@ async fn columns(site: &Site) -> Result<Vec<String>> {
 async fn events(site: &Site, job: &FlashJob) -> Result<Vec<String>> {
     let events: Api<Event> = Api::namespaced(site.client.clone(), &site.namespace);
     let uid = job.uid();
-    flashjob_sim::eventually("three events", crate::site::PATIENCE, async || {
+    flashjob_sim::eventually("three events", PATIENCE, async || {
         let mut items = events.list(&ListParams::default()).await?.items;
         items.retain(|e| e.regarding.as_ref().and_then(|r| r.uid.clone()) == uid);
         items.sort_by_key(|e| e.event_time.as_ref().map(|t| t.0));

@@ -159,7 +159,7 @@ async fn a_service_that_nobody_serves_holds_up_no_other_tenant_and_who_is_held_u
     let careful = Site::at(&cluster, "careful", |_| Script::default())?;
     let boards = careless.two_boards().await?;
     let other = careful.board("192.0.2.21").await?;
-    let _operator = Operator::start(&cluster, &[], None).await?;
+    let _operator = Operator::start(&cluster, &[]).await?;
     let typo = |board| {
         // API servers before 1.24 drop the class, so that any load balancer serves the Service; they keep the pool.
         let pool = json!({ ADDRESS_POOL: "typo" });

@@ -1,26 +1,17 @@
 //! A site under test: a namespace with boards, a kubelet and a load balancer, and operators that look after it.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
 use flashjob_sim::cluster::{Cluster, Gate};
-use flashjob_sim::eventually;
 use flashjob_sim::flashjob::Akri;
 pub use flashjob_sim::flashjob::installed::INSTALL;
 use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
+pub use flashjob_sim::{Launcher, Operator, PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-
-/// How long anything may take before a test gives up; far longer than it takes.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-
-const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 
 /// The cluster all tests share, with the operator's manifests and Akri's CRD applied.
 pub async fn cluster() -> Result<&'static Cluster> {
@@ -171,97 +162,12 @@ impl Site {
 
     /// The same with more flags, and behind a gate.
     pub async fn operator_with(&self, flags: &[&str], gate: Option<&Gate>) -> Result<Operator> {
-        let namespace = format!("--namespace={}", self.namespace);
-        let mut all = vec![namespace.as_str()];
-        all.extend(flags);
-        Operator::start(&self.cluster, &all, gate).await
-    }
-}
-
-/// A running operator. It is killed when dropped.
-pub struct Operator {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Operator {
-    pub async fn start(cluster: &Cluster, flags: &[&str], gate: Option<&Gate>) -> Result<Operator> {
-        let account = "operator-controller-manager";
-        let token = cluster.service_account_token("operator-system", account).await?;
-        let url = gate.map(Gate::url);
-        let kubeconfig = cluster.kubeconfig(&token, "operator-system", url.as_deref())?;
-        let log = kubeconfig.with_extension("log");
-        let mut command = Command::new(OPERATOR);
-        command
-            .arg("run")
-            .args(flags)
-            .env("KUBECONFIG", kubeconfig)
-            .env("RUST_LOG", "info,flashjob_operator=debug")
-            .stdin(Stdio::null())
-            .stderr(std::fs::File::create(&log)?);
-        if !flags.iter().any(|flag| flag.starts_with("--health-probe-bind-address")) {
-            command.arg("--health-probe-bind-address=0");
-        }
-        let child = command.spawn().context("the operator cannot be started")?;
-        Ok(Operator { child, log })
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Sends a signal by its name.
-    pub fn signal(&self, name: &str) -> Result<()> {
-        signal(self.pid(), name)
-    }
-
-    /// Waits until it has ended by itself; says how long that took.
-    pub async fn ended(&mut self) -> Result<(std::process::ExitStatus, Duration)> {
-        let began = tokio::time::Instant::now();
-        let status =
-            eventually("the operator to end", PATIENCE, async || Ok(self.child.try_wait()?))
-                .await?;
-        Ok((status, began.elapsed()))
-    }
-
-    /// Whether it has ended, by itself or by a signal.
-    pub fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    /// Waits until the log says something.
-    pub async fn says(&self, words: &str) -> Result<()> {
-        let what = format!("the operator to say {words:?}");
-        eventually(&what, PATIENCE, async || Ok(self.log().contains(words).then_some(()))).await
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            println!("--- the operator's log\n{}", self.log());
-        }
+        let operators = Launcher::new(&self.cluster).await?;
+        operators.with(format!("--namespace={}", self.namespace)).start(flags, gate)
     }
 }
 
 /// The uids of boards, as a job names them.
 pub fn uids(boards: &[Instance]) -> Vec<String> {
     boards.iter().filter_map(ResourceExt::uid).collect()
-}
-
-/// Sends a signal to a process of ours.
-pub fn signal(pid: u32, name: &str) -> Result<()> {
-    // 0 would be the whole process group, this test included.
-    anyhow::ensure!(pid != 0, "the process is not known yet");
-    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
-    if !sent.success() {
-        bail!("kill -s {name} {pid} failed");
-    }
-    Ok(())
 }

@@ -54,7 +54,7 @@ async fn a_hundred_finished_jobs_get_no_writes_also_from_a_new_operator() -> Res
 
     let second = site.operator_with(&["--leader-elect=false"], None).await?;
     for kind in ["flashjobs", "pods", "services", "instances"] {
-        second.says(&format!("the first list is complete kind=\"{kind}\"")).await?;
+        second.has_listed(kind, PATIENCE).await?;
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     let mut writes = site.operators_writes()?;

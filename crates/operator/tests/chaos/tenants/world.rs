@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::FlashJob;
-use flashjob_sim::eventually;
 use flashjob_sim::flashjob::Akri;
 use flashjob_sim::node::{End, Kubelet, LoadBalancer, Pool, Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::judge::{Bench, FLASHER, Kind, Problem, names_holder};
 use super::plot::{Plot, Written};
-use crate::arena::{Arena, PATIENCE};
+use crate::arena::Arena;
 use crate::judge::ill_said;
 use crate::record::Record;
 
