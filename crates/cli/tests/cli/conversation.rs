@@ -1,7 +1,7 @@
 //! The documented conversation, answer by answer, on a terminal, to boards that say themselves what they run.
 
 use anyhow::{Context, Result};
-use flashjob_sim::flashjob::stage::{Account, Options, Stage};
+use flashjob_sim::flashjob::site::{Account, Options, Stage};
 use flashjob_sim::node::Script;
 use kube::ResourceExt;
 use rexpect::session::{PtySession, spawn_command};

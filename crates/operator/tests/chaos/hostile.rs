@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use flashjob_sim::flashjob::stage::{Options, Stage};
+use flashjob_sim::flashjob::site::{Options, Stage};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;

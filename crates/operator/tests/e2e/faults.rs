@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::flashjob::stage::{Account, Outcome, Stage};
+use flashjob_sim::flashjob::site::{Account, Outcome, Stage};
 use flashjob_sim::flashjob::{Fault, Times};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_sim::eventually;
-use flashjob_sim::flashjob::stage::Account;
+use flashjob_sim::flashjob::site::Account;
 use flashjob_sim::flashjob::{Fault, Times};
 use serde_json::json;
 

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use flashjob_sim::flashjob::installed;
-use flashjob_sim::flashjob::stage::{Options, Stage};
+use flashjob_sim::flashjob::site::{Options, Stage};
 
 const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 /// Waits are this many times shorter than in the field.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_sim::eventually;
-use flashjob_sim::flashjob::stage::{Account, NAMESPACE, Outcome, Stage};
+use flashjob_sim::flashjob::site::{Account, NAMESPACE, Outcome, Stage};
 use flashjob_sim::flashjob::{Board, Fault, Times};
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod};
 use kube::api::{DeleteParams, ListParams, LogParams, PostParams};

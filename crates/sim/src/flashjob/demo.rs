@@ -9,7 +9,7 @@ mod report;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::flashjob::stage::{Account, NAMESPACE, OLD_VERSION, Options, Stage};
+use crate::flashjob::site::{Account, NAMESPACE, OLD_VERSION, Options, Stage};
 use crate::flashjob::{Fault, Times};
 use anyhow::{Context, Result, bail, ensure};
 use flashjob_api::flashjob::instance::Instance;

@@ -17,7 +17,7 @@ use crate::eventually;
 use crate::flashjob::akri::{Agent, Akri};
 use crate::flashjob::registry::sign::Signer;
 use crate::flashjob::registry::{self, Registry};
-use crate::flashjob::stage::{Account, CONFIGURATION, OLD_VERSION};
+use crate::flashjob::site::{Account, CONFIGURATION, OLD_VERSION};
 use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, ServerCert};
 
 /// The kind of every board.

@@ -14,7 +14,7 @@ pub mod installed;
 pub mod registry;
 pub mod scale;
 pub mod server_cert;
-pub mod stage;
+pub mod site;
 
 pub use akri::{Agent, Akri};
 pub use attestation::Attestation;

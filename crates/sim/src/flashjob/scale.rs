@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Usage;
 use crate::flashjob::Board;
 use crate::flashjob::board::End;
-use crate::flashjob::stage::{Account, Options, Stage};
+use crate::flashjob::site::{Account, Options, Stage};
 use crate::node::Started;
 use anyhow::{Result, ensure};
 use jiff::Timestamp;

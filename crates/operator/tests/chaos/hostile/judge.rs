@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::{Counts, FlashJob, FlashJobStatus};
-use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::flashjob::site::Stage;
 use jiff::Timestamp;
 use kube::Api;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::flashjob::site::Stage;
 use jiff::Timestamp;
 
 use super::world::World;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use flashjob_sim::flashjob::stage::{NAMESPACE, Stage};
+use flashjob_sim::flashjob::site::{NAMESPACE, Stage};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flashjob_sim::Luck;
-use flashjob_sim::flashjob::stage::{NAMESPACE, Stage};
+use flashjob_sim::flashjob::site::{NAMESPACE, Stage};
 use flashjob_sim::flashjob::{Fault, Times};
 use tokio::task::JoinSet;
 use tokio::time::sleep;

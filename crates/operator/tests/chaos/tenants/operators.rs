@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use flashjob_sim::flashjob::stage::Block;
+use flashjob_sim::flashjob::site::Block;
 use flashjob_sim::{Launcher, Operator, PATIENCE, Usage, eventually};
 use tokio::time::sleep;
 

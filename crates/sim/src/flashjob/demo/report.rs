@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::flashjob::stage::{Account, OLD_VERSION, Outcome};
+use crate::flashjob::site::{Account, OLD_VERSION, Outcome};
 
 /// One line for each device.
 pub fn table(account: &Account) -> String {

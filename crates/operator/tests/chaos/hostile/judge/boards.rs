@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use flashjob_sim::flashjob::board::{End, Ledger};
-use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::flashjob::site::Stage;
 use flashjob_sim::node::Started;
 
 use super::super::world::{Kind, World};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_sim::eventually;
-use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::flashjob::site::Stage;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Resource, ResourceExt};

@@ -7,7 +7,7 @@
 
 mod account;
 mod block;
-mod rooms;
+mod namespaces;
 
 use std::path::PathBuf;
 use std::time::Duration;
