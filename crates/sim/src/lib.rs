@@ -13,7 +13,7 @@
 //! Devices are played too: [`flashjob::Board`] is an ESP32 on a loopback address, with the [`flashjob::attestation`] service that
 //! vouches for it. They need no cluster, and `flashjob-sim boards` runs them alone.
 //!
-//! [`flashjob::site::Stage`] puts all of it together, with the real operator and the real flasher: what `flashjob-sim demo` shows.
+//! [`flashjob::Site`] puts all of it together, with the real operator: for tests, and for what `flashjob-sim demo` shows.
 //!
 //! A failing part must fail the test that uses it, so errors are `anyhow` with context and waits have an end.
 

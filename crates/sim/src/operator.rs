@@ -79,6 +79,13 @@ impl Launcher {
         writes.retain(|entry| entry.user == operator);
         Ok(writes)
     }
+
+    /// How often they were refused an object of this kind there.
+    pub fn refusals(&self, namespace: &str, kind: &str) -> Result<usize> {
+        let writes = self.writes(namespace)?;
+        let creates = writes.iter().filter(|w| w.resource == kind && w.verb == "create");
+        Ok(creates.filter(|w| w.code == 403).count())
+    }
 }
 
 /// A running operator. It is killed when dropped; the test that fails with it shows its log.
@@ -143,6 +150,11 @@ impl Operator {
     /// What it has said so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.running.log()).unwrap_or_default()
+    }
+
+    /// The end of it.
+    pub fn last_words(&self) -> String {
+        self.running.last_words()
     }
 
     /// Waits until it has said something.

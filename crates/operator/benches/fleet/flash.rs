@@ -9,8 +9,9 @@ use flashjob_sim::Usage;
 use flashjob_sim::node::Script;
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::bed::{Bed, now, patience, seconds};
+use crate::bed::{Bed, boards, cleaned_up, flash, now, patience, reaches, ready_operator, seconds};
 
 /// How long one flash takes.
 pub const LASTS: Duration = Duration::from_secs(15);
@@ -33,12 +34,12 @@ pub struct Flash {
 pub async fn measure(devices: usize) -> Result<Flash> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default().run_for(LASTS)).await?;
-    let boards = site.boards(devices).await?;
-    let operator = bed.ready_operator(&site, None).await?;
-    site.flash(&boards, devices, false).await?;
-    site.reaches(Phase::Completed, patience(devices) + LASTS).await?;
+    let boards = boards(&site, devices).await?;
+    let operator = ready_operator(&site, None).await?;
+    flash(&site, json!({ "uuid": boards }), devices).await?;
+    reaches(&site, Phase::Completed, patience(devices) + LASTS).await?;
     let completed = now();
-    site.cleaned_up(devices).await?;
+    cleaned_up(&site, devices).await?;
     let usage = operator.usage()?;
 
     let ends: HashMap<String, Timestamp> = site

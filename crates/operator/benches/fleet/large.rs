@@ -10,8 +10,9 @@ use flashjob_api::flashjob::Phase;
 use flashjob_sim::Usage;
 use flashjob_sim::node::Script;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::bed::{Bed, JOB, patience};
+use crate::bed::{Bed, JOB, boards, cleaned_up, flash, patience, reaches, ready_operator};
 use crate::rollout::all_flashed;
 
 /// As many at once as a job may have.
@@ -45,13 +46,13 @@ impl Large {
 pub async fn measure(devices: usize) -> Result<Large> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default()).await?;
-    site.boards(devices).await?;
-    let operator = bed.ready_operator(&site, None).await?;
+    boards(&site, devices).await?;
+    let operator = ready_operator(&site, None).await?;
     let began = Instant::now();
-    site.flash_all(PARALLEL).await?;
-    site.reaches(Phase::Completed, patience(devices)).await?;
+    flash(&site, json!({ "deviceSelector": { "device": "esp32" } }), PARALLEL).await?;
+    reaches(&site, Phase::Completed, patience(devices)).await?;
     let seconds = began.elapsed().as_secs_f64();
-    site.cleaned_up(devices).await?;
+    cleaned_up(&site, devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
     let status = site.jobs().get(JOB).await?.status.unwrap_or_default();

@@ -24,8 +24,7 @@ impl Arena {
     /// They are without a lease, because a successor would wait 15 s for it: that there is one operator at a time is seen to
     /// by the schedule. What its late writes may do is left to them: those of a dead process arrive when they arrive.
     pub async fn start(program: &Path) -> Result<Self> {
-        let cluster = Cluster::start().await?;
-        cluster.install().await?;
+        let cluster = Cluster::installed().await?;
         let operators = Launcher::of(program.to_owned(), &cluster).await?;
         let operators = operators.with("--leader-elect=false").with("--list-anew-seconds=4");
         Ok(Self { cluster, operators, warm: Cell::new(false) })

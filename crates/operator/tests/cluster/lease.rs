@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::{Call, Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 
 use crate::crds::{answers, free_address};
-use crate::site::{PATIENCE, Site};
 
 /// The leader is stopped with a Pod create on the wire. Another one takes over and finishes that device; then the old
 /// create arrives, and the old leader goes on.
@@ -28,13 +28,13 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
         if pod && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
     };
     let gate = Gate::start(&site.cluster, hold_first_pod).await?;
-    let mut first = site.operator_with(&[], Some(&gate)).await?;
+    let mut first = site.operator_with(&[], Some(&gate))?;
     site.flash("flashjob", &boards).await?;
 
     let late = gate.held().await.json().unwrap_or_default();
     let late = late["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     first.pause()?;
-    let _second = site.operator().await?;
+    let _second = site.operator()?;
     site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"]);
 
@@ -72,12 +72,12 @@ async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
         if result && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
     };
     let gate = Gate::start(&site.cluster, hold_the_result).await?;
-    let mut first = site.operator_with(&[], Some(&gate)).await?;
+    let mut first = site.operator_with(&[], Some(&gate))?;
     site.flash("flashjob", &[board]).await?;
 
     gate.held().await;
     first.pause()?;
-    let _second = site.operator().await?;
+    let _second = site.operator()?;
     site.phase("flashjob", Phase::Completed).await?;
     let before = site.ledgers().await?;
 
@@ -108,7 +108,7 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
         }
     })
     .await?;
-    let mut operator = site.operator_with(&[], Some(&gate)).await?;
+    let mut operator = site.operator_with(&[], Some(&gate))?;
     operator.says("holding the lease").await?;
     operator.has_listed("services", PATIENCE).await?;
     operator.pause()?;
@@ -129,7 +129,7 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
 async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let boards = site.two_boards().await?;
-    let mut first = site.operator().await?;
+    let mut first = site.operator()?;
     first.says("holding the lease").await?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(2).await;
@@ -141,7 +141,7 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
     let lease = leases.get(&format!("338c7440.flashjob.nbfc.io-{}", site.namespace)).await?;
     assert_eq!(lease.spec.and_then(|s| s.holder_identity).as_deref(), Some(""));
 
-    let _second = site.operator().await?;
+    let _second = site.operator()?;
     site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
     Ok(())
@@ -151,11 +151,11 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
 async fn a_standby_is_ready_and_takes_over_when_the_leader_is_killed() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
     let boards = site.two_boards().await?;
-    let mut first = site.operator().await?;
+    let mut first = site.operator()?;
     first.says("holding the lease").await?;
     let address = free_address().await?;
     let health = format!("--health-probe-bind-address={address}");
-    let second = site.operator_with(&[&health], None).await?;
+    let second = site.operator_with(&[&health], None)?;
     second.says("standing by").await?;
     answers(address, "/readyz", 200, "ok").await?;
     site.flash("flashjob", &boards).await?;
@@ -165,7 +165,7 @@ async fn a_standby_is_ready_and_takes_over_when_the_leader_is_killed() -> Result
     site.cleaned_up().await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
 
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
     eventually("no Pod to be left", PATIENCE, async || {
         Ok(pods.list(&ListParams::default()).await?.items.is_empty().then_some(()))
     })

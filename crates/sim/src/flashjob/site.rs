@@ -1,294 +1,239 @@
-//! A whole site on one machine: control plane, registry, attestation service, load balancer, Akri, boards, and a node
-//! whose flash Pods are the real flasher. The operator is the real one too, as a process with the rights `dist/install.yaml`
-//! gives it.
+//! A site: a namespace of a cluster with everything that a FlashJob meets there. Tests, chaos, benchmarks and the demo stand
+//! on one; what is special to them they add themselves.
 //!
-//! Boards and Services have loopback addresses of their own. Several stages may stand on one machine: each claims a block
-//! of addresses.
+//! ```text
+//! Site          Akri's Instances of boards that are only names, a load balancer, a kubelet whose flash Pods are scripts
+//! Site<Field>   the same with simulated boards, a registry, and flash Pods that are the real flasher
+//! ```
+//!
+//! The operator is the real one in both, as a process with the rights `dist/install.yaml` gives it. Whoever wants one starts
+//! it, with [`Site::operator`].
 
 mod account;
 mod block;
-mod namespaces;
+mod boards;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance};
-use flashjob_api::flashjob::{FlashJob, FlashJobStatus, flash_pod};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use anyhow::Result;
+use flashjob_api::flashjob::FlashJob;
+use flashjob_api::flashjob::instance::Instance;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use kube::api::ListParams;
+use kube::{Api, Client, Resource};
 
 pub use self::account::{Account, Entry, Outcome};
 pub use self::block::Block;
-use crate::cluster::Cluster;
-use crate::flashjob::akri::{Agent, Akri};
-use crate::flashjob::registry::sign::Signer;
-use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, Registry, ServerCert};
-use crate::node::kubelet::{Kubelet, Program};
-use crate::node::load_balancer::{LoadBalancer, Pool};
-use crate::process::{Running, Scratch};
-use crate::{Usage, eventually};
+pub use self::boards::{NAMESPACE, Options};
+use super::akri::Akri;
+use crate::cluster::{Cluster, Gate};
+use crate::node::{Kubelet, LoadBalancer, Pool, Script};
+use crate::{Launcher, Operator, PATIENCE, eventually};
 
-/// The namespace of boards and jobs.
-pub const NAMESPACE: &str = "default";
 /// The name of Akri's Configuration.
 pub const CONFIGURATION: &str = "http-disc";
-/// The version boards come with.
-pub const OLD_VERSION: &str = "0.1.0";
-/// Every board listens here: below 1024 would need root.
-const BOARD_PORT: u16 = 8080;
-/// How long anything may take to come about; far longer than it does.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// What is put on the stage.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The operator's program.
-    pub operator: PathBuf,
-    /// The flasher's program.
-    pub flasher: PathBuf,
-    /// How many boards.
-    pub boards: usize,
-    /// Their kinds, in turn.
-    pub devices: Vec<String>,
-    /// All waits of boards, attestation service and flasher are divided by this.
-    pub speed: f64,
-    /// How many addresses the load balancer has.
-    pub addresses: usize,
-}
 
 /// A site at work. It ends when this is dropped, and also when our process ends in whatever way.
-pub struct Stage {
-    /// What it was made of.
-    pub options: Options,
-    /// The boards, in the order of their addresses.
-    pub boards: Vec<Board>,
-    /// The node.
-    pub node: Kubelet,
-    /// The control plane.
-    pub cluster: Cluster,
-    /// The registry.
-    pub registry: Registry,
+pub struct Site<F = ()> {
+    /// What stands outside of the cluster.
+    pub field: F,
+    pub kubelet: Arc<Kubelet>,
+    pub balancer: LoadBalancer,
+    /// Agent of the site's namespace.
+    pub akri: Akri,
+    /// Starts the operators of this site.
+    pub operators: Launcher,
+    /// The namespace of boards and jobs.
+    pub namespace: String,
     /// What may do everything.
     pub client: Client,
-    signer: Signer,
-    operator: Option<Running>,
-    /// How many operators were started so far.
-    lives: usize,
-    /// The load balancer.
-    pub balancer: LoadBalancer,
-    _agent: Agent,
-    _attestation: Attestation,
-    _block: Block,
-    scratch: Scratch,
+    /// The same as a file.
+    pub kubeconfig: PathBuf,
+    pub cluster: Cluster,
 }
 
-impl Stage {
-    /// Starts everything but the operator, and waits until Akri has found every board. `tell` hears what is done next.
-    pub async fn start(options: Options, tell: &dyn Fn(&str)) -> Result<Self> {
-        let scratch = Scratch::new("flashjob-stage-")?;
-        let block = Block::claim()?;
-        tell("control plane: etcd and kube-apiserver");
-        let cluster = Cluster::start().await?;
-        cluster.install().await?;
-        cluster.make_namespace(NAMESPACE).await?;
-        let client = cluster.client("admin")?;
+impl Site {
+    /// A fresh namespace of the cluster that all tests of this process share, whose Pods go as `script` says.
+    pub async fn new(script: impl Fn(&Pod) -> Script + Send + Sync + 'static) -> Result<Site> {
+        Site::on(Cluster::shared_installed().await?).start(script).await
+    }
 
-        tell("registry, attestation service and boards");
-        let registry = Registry::start().await?;
-        let attestation = Attestation::start(options.speed).await?;
-        let certificate = ServerCert::self_signed(KeyKind::P256)?;
+    /// A site on a cluster that has everything installed.
+    pub fn on(cluster: &Cluster) -> SiteBuilder {
+        SiteBuilder {
+            cluster: cluster.clone(),
+            namespace: None,
+            pool: Pool::of(10),
+            operators: None,
+            everywhere: false,
+        }
+    }
+
+    /// A board, as Akri finds it.
+    pub async fn board(&self, endpoint: &str) -> Result<Instance> {
+        self.akri.discover(endpoint, "esp32", "thermo", "0.1.0").await
+    }
+
+    /// So many boards, as Akri finds them: 192.0.2.11 and on.
+    pub async fn boards(&self, count: usize) -> Result<Vec<Instance>> {
         let mut boards = Vec::new();
-        for number in 0..options.boards {
-            let device = options.devices[number % options.devices.len()].clone();
-            let mut board = BoardOptions::new(&certificate.chain)?;
-            board.address = block.board(number, BOARD_PORT);
-            board.version = OLD_VERSION.to_owned();
-            board.application = "thermo".to_owned();
-            board.device = device;
-            board.speed = options.speed;
-            // With its way back into the Wi-Fi: long enough for Akri to miss it.
-            board.restart_takes = Duration::from_secs(12);
-            // The flasher's own steps take real time.
-            board.bears_silence = Duration::from_secs(60).mul_f64(options.speed);
-            let board = Board::start(board).await?;
-            attestation.enrol(&board.identity()?.root_pem())?;
-            boards.push(board);
+        for n in 0..count {
+            boards.push(self.board(&format!("192.0.2.{}", 11 + n)).await?);
         }
-        let signer = Signer::generate()?;
-        let settings = json!({
-            "DICE_AUTH_URL": attestation.url(),
-            "COSIGN_PUBLIC_KEY": signer.public_pem(),
-            "REGISTRY_PLAIN_HTTP": "1",
-            "BOARD_SPEED": options.speed.to_string(),
-        });
-        set_up_flasher(&client, &certificate, settings).await?;
-
-        tell("node, load balancer and Akri");
-        let program = Program::flasher(&options.flasher, scratch.path());
-        let node = Kubelet::start_programs(cluster.client("kubelet")?, program).await?;
-        let pool = Pool::Addresses(block.services(options.addresses));
-        let balancer = LoadBalancer::start(cluster.client("load-balancer")?, None, pool);
-        let akri = Akri::new(cluster.client("akri")?, NAMESPACE, CONFIGURATION);
-        let every = Duration::from_secs(10).div_f64(options.speed).max(Duration::from_millis(500));
-        let agent = Agent::start(&akri, boards.iter().map(Board::endpoint).collect(), every)?;
-        let stage = Self {
-            options,
-            boards,
-            node,
-            cluster,
-            registry,
-            client,
-            signer,
-            operator: None,
-            lives: 0,
-            balancer,
-            _agent: agent,
-            _attestation: attestation,
-            _block: block,
-            scratch,
-        };
-        let count = stage.boards.len();
-        eventually("Akri to find every board", PATIENCE, async || {
-            Ok((stage.instances().await?.len() == count).then_some(()))
-        })
-        .await?;
-        Ok(stage)
+        Ok(boards)
     }
 
-    /// Starts the operator. One that runs is killed first, as the end of its node would.
-    pub async fn start_operator(&mut self) -> Result<()> {
-        self.start_operator_with(&[]).await
+    /// Two of them.
+    pub async fn two_boards(&self) -> Result<[Instance; 2]> {
+        Ok([self.board("192.0.2.11").await?, self.board("192.0.2.12").await?])
+    }
+}
+
+impl<F> Site<F> {
+    /// The objects of a kind in the site's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The same with more flags.
-    pub async fn start_operator_with(&mut self, flags: &[&str]) -> Result<()> {
-        self.operator = None;
-        self.lives += 1;
-        let account = "operator-controller-manager";
-        let token = self.cluster.service_account_token("operator-system", account).await?;
-        let kubeconfig = self.cluster.kubeconfig(&token, "operator-system", None)?;
-        let args = ["run", "--health-probe-bind-address=0", "--flashjob-image=flasher"];
-        let args: Vec<String> = args.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
-        let env = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())].into();
-        let log = self.operator_log();
-        self.operator = Some(Running::start_with(&self.options.operator, &args, Some(&env), log)?);
-        Ok(())
+    /// The FlashJobs of another namespace.
+    pub fn jobs_in(&self, namespace: &str) -> Api<FlashJob> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// What the operator has used up.
-    pub fn operator_usage(&self) -> Result<Usage> {
-        let operator = self.operator.as_ref().context("no operator runs")?;
-        Usage::of(operator.pid().unsigned_abs())
+    /// Starts an operator.
+    pub fn operator(&self) -> Result<Operator> {
+        self.operator_with(&[], None)
     }
 
-    /// Whether an operator runs that was started.
-    pub fn operator_runs(&mut self) -> bool {
-        self.operator.as_mut().is_some_and(|operator| !operator.has_ended())
+    /// The same with more flags, and behind a gate.
+    pub fn operator_with(&self, flags: &[&str], gate: Option<&Gate>) -> Result<Operator> {
+        self.operators.start(flags, gate)
     }
 
-    /// What the operator says.
-    pub fn operator_log(&self) -> PathBuf {
-        self.log_of(self.lives)
+    /// A load balancer for one namespace or for all.
+    pub fn load_balancer(&self, namespace: Option<&str>, pool: Pool) -> Result<LoadBalancer> {
+        Ok(LoadBalancer::start(self.cluster.client("load-balancer")?, namespace, pool))
     }
 
-    /// What all operators have said, the one that runs included.
-    pub fn operator_logs(&self) -> Vec<PathBuf> {
-        (1..=self.lives).map(|life| self.log_of(life)).collect()
+    /// The boards whose flash container was started, in order of their addresses.
+    pub fn flashed(&self) -> Vec<String> {
+        let mut boards: Vec<String> =
+            self.kubelet.starts().into_iter().map(|start| start.endpoint).collect();
+        boards.sort();
+        boards
     }
 
-    fn log_of(&self, life: usize) -> PathBuf {
-        self.scratch.path().join(format!("operator-{life}.log"))
+    /// The ledgers in the site's namespace.
+    pub async fn ledgers(&self) -> Result<Vec<ConfigMap>> {
+        let selector = "application.flashjob.nbfc.io/ledger-shard";
+        Ok(self.api::<ConfigMap>().list(&ListParams::default().labels(selector)).await?.items)
     }
 
-    /// A kubeconfig with all rights.
-    pub fn kubeconfig(&self) -> Result<PathBuf> {
-        self.cluster.kubeconfig(self.cluster.token("admin").unwrap_or_default(), NAMESPACE, None)
+    /// Waits until no Pod and no Service is left in the site's namespace.
+    pub async fn cleaned_up(&self) -> Result<()> {
+        self.cleaned_up_in(&[&self.namespace], PATIENCE).await
     }
 
-    /// The boards as Akri has them, in order of their names.
-    pub async fn instances(&self) -> Result<Vec<Instance>> {
-        let api: Api<Instance> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let mut all = api.list(&ListParams::default()).await?.items;
-        all.sort_by_key(ResourceExt::name_any);
-        Ok(all)
-    }
-
-    /// A board as Akri has it.
-    pub async fn instance_of(&self, board: &Board) -> Result<Instance> {
-        let endpoint = board.endpoint();
-        let is_it = |instance: &Instance| {
-            instance.spec.broker_properties.get(HOST_ENDPOINT) == Some(&endpoint)
-        };
-        let found = self.instances().await?.into_iter().find(is_it);
-        found.with_context(|| format!("Akri has no board at {endpoint}"))
-    }
-
-    /// Waits until Akri has lost a board.
-    pub async fn lost(&self, instance: &Instance) -> Result<()> {
-        eventually("Akri to lose a board", PATIENCE, async || {
-            let all = self.instances().await?;
-            Ok((!all.iter().any(|other| other.uid() == instance.uid())).then_some(()))
-        })
-        .await
-    }
-
-    /// Pushes signed firmware for every kind of board there is; the image's name.
-    pub async fn push_firmware(&self, version: &str) -> Result<String> {
-        let devices: Vec<&str> = self.options.devices.iter().map(String::as_str).collect();
-        self.registry.push_firmware("thermo", version, &devices, &self.signer).await
-    }
-
-    /// Creates a FlashJob for every board, with this in its spec besides.
-    pub async fn flash(&self, name: &str, version: &str, more: Value) -> Result<()> {
-        let mut spec = json!({
-            "deviceSelector": { "configuration": CONFIGURATION },
-            "firmware": self.push_firmware(version).await?,
-            "version": version,
-        });
-        if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
-            spec.extend(more);
-        }
-        self.create_job(NAMESPACE, name, spec).await
-    }
-
-    /// The FlashJobs.
-    pub fn jobs(&self) -> Api<FlashJob> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
-    /// What a job says of itself.
-    pub async fn status(&self, name: &str) -> Result<FlashJobStatus> {
-        Ok(self.jobs().get(name).await?.status.unwrap_or_default())
-    }
-
-    /// Waits until a job is finished.
-    pub async fn finished(&self, name: &str, patience: Duration) -> Result<FlashJobStatus> {
-        eventually("the job to be finished", patience, async || {
-            let status = self.status(name).await?;
-            Ok(status.completion_time.is_some().then_some(status))
+    /// The same in these.
+    pub async fn cleaned_up_in(&self, namespaces: &[&str], patience: Duration) -> Result<()> {
+        // One is as good as all to know that something is left.
+        let one = ListParams::default().limit(1);
+        eventually("all Pods and Services to be gone", patience, async || {
+            for namespace in namespaces {
+                let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+                let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
+                let pods = pods.list_metadata(&one).await?.items.len();
+                if pods + services.list_metadata(&one).await?.items.len() > 0 {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
         })
         .await
     }
 }
 
-/// Makes what the flasher finds in its namespace.
-async fn set_up_flasher(client: &Client, certificate: &ServerCert, settings: Value) -> Result<()> {
-    let secret: Secret = serde_json::from_value(json!({
-        "metadata": { "name": flash_pod::TLS_SECRET },
-        "type": "kubernetes.io/tls",
-        "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
-    }))?;
-    let settings: ConfigMap = serde_json::from_value(json!({
-        "metadata": { "name": flash_pod::SETTINGS },
-        "data": settings,
-    }))?;
-    let params = PostParams::default();
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    secrets.create(&params, &secret).await.context("no Secret")?;
-    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    config_maps.create(&params, &settings).await.context("no ConfigMap")?;
-    Ok(())
+/// How a site differs from the usual one.
+pub struct SiteBuilder {
+    cluster: Cluster,
+    namespace: Option<String>,
+    pool: Pool,
+    operators: Option<Launcher>,
+    everywhere: bool,
+}
+
+impl SiteBuilder {
+    /// In this namespace, which is made if it is not there, and not in a fresh one.
+    pub fn namespace(mut self, name: &str) -> Self {
+        self.namespace = Some(name.to_owned());
+        self
+    }
+
+    /// With these addresses for Services, and not ten.
+    pub fn pool(mut self, pool: Pool) -> Self {
+        self.pool = pool;
+        self
+    }
+
+    /// With operators that are started so.
+    pub fn operators(mut self, operators: Launcher) -> Self {
+        self.operators = Some(operators);
+        self
+    }
+
+    /// With a kubelet, a load balancer and operators for all namespaces.
+    pub fn everywhere(mut self) -> Self {
+        self.everywhere = true;
+        self
+    }
+
+    /// Starts it. Its Pods go as `script` says.
+    pub async fn start(
+        mut self,
+        script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
+    ) -> Result<Site> {
+        let namespace = self.make_namespace().await?;
+        let client = self.cluster.client("kubelet")?;
+        let kubelet = if self.everywhere {
+            Kubelet::start_all(client, script)
+        } else {
+            Kubelet::start(client, &namespace, script)
+        };
+        self.around(namespace, kubelet, ()).await
+    }
+
+    async fn make_namespace(&mut self) -> Result<String> {
+        match self.namespace.take() {
+            Some(name) => self.cluster.make_namespace(&name).await.map(|()| name),
+            None => self.cluster.namespace("site").await,
+        }
+    }
+
+    /// What stands around a kubelet.
+    async fn around<F>(self, namespace: String, kubelet: Kubelet, field: F) -> Result<Site<F>> {
+        let Self { cluster, pool, operators, everywhere, .. } = self;
+        let mut operators = match operators {
+            Some(operators) => operators,
+            None => Launcher::new(&cluster).await?,
+        };
+        let served = if everywhere { None } else { Some(namespace.as_str()) };
+        operators.flags.extend(served.map(|namespace| format!("--namespace={namespace}")));
+        Ok(Site {
+            field,
+            kubelet: Arc::new(kubelet),
+            balancer: LoadBalancer::start(cluster.client("load-balancer")?, served, pool),
+            akri: Akri::new(cluster.client("akri")?, &namespace, CONFIGURATION),
+            operators,
+            client: cluster.client("admin")?,
+            kubeconfig: cluster.admin_kubeconfig(&namespace)?,
+            namespace,
+            cluster,
+        })
+    }
 }

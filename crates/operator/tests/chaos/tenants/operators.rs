@@ -87,7 +87,7 @@ impl Operators {
                 .lives
                 .borrow_mut()
                 .last_mut()
-                .and_then(|life| life.has_ended().then(|| tail(&life.log(), 600)));
+                .and_then(|life| life.has_ended().then(|| life.last_words()));
             let Some(words) = ended else { continue };
             if self.go_on_after(Problem::new(Kind::OperatorEnded, words))? {
                 return Ok(());

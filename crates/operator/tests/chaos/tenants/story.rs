@@ -62,7 +62,8 @@ impl Run<'_> {
         let before = self.operators.usage()?.mi_b;
 
         if self.plot.has(Campaign::RefusedLedgers) {
-            self.world.allow_config_maps(0).await?;
+            // The administrator lets the attacker's namespace have no more of them.
+            self.arena.cluster.allow(&self.world.attacker, "configmaps", 0).await?;
         }
         let (world, plot, attacker) = (self.world, self.plot, self.attacker);
         let attack = Attack { world, plot, attacker, health: self.operators.health, target };
