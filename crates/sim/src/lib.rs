@@ -13,7 +13,7 @@
 //! Devices are played too: [`flashjob::Board`] is an ESP32 on a loopback address, with the [`flashjob::attestation`] service that
 //! vouches for it. They need no cluster, and `flashjob-sim boards` runs them alone.
 //!
-//! [`flashjob::stage::Stage`] puts all of it together, with the real operator and the real flasher: what `flashjob-sim demo` shows.
+//! [`flashjob::Site`] puts all of it together, with the real operator: for tests, and for what `flashjob-sim demo` shows.
 //!
 //! A failing part must fail the test that uses it, so errors are `anyhow` with context and waits have an end.
 
@@ -24,14 +24,17 @@ mod insist;
 mod luck;
 pub mod node;
 mod observe;
+pub mod operator;
 mod output;
 mod pki;
 pub mod process;
+pub mod programs;
 mod text;
 pub mod usage;
 pub mod wait;
 
 pub use luck::Luck;
+pub use operator::{Launcher, Operator};
 pub use process::Running;
 pub use usage::Usage;
-pub use wait::eventually;
+pub use wait::{PATIENCE, eventually};

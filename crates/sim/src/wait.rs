@@ -5,6 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
 
+/// How long anything may take before a test gives up; far longer than it takes.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a condition is looked at that nothing announces.
 const POLL: Duration = Duration::from_millis(25);
 

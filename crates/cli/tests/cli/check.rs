@@ -43,8 +43,7 @@ fn is(out: &str, mark: &str, what: &str) {
 
 /// A cluster of its own: what is looked at is not in one namespace.
 async fn cluster_with_all() -> Result<(Cluster, String)> {
-    let cluster = Cluster::start().await?;
-    cluster.install().await?;
+    let cluster = Cluster::installed().await?;
     let namespace = cluster.namespace("site").await?;
     Ok((cluster, namespace))
 }

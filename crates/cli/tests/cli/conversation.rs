@@ -1,12 +1,13 @@
 //! The documented conversation, answer by answer, on a terminal, to boards that say themselves what they run.
 
 use anyhow::{Context, Result};
-use flashjob_sim::flashjob::stage::{Account, Options, Stage};
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::flashjob::site::{Account, Options};
 use flashjob_sim::node::Script;
 use kube::ResourceExt;
 use rexpect::session::{PtySession, spawn_command};
 
-use crate::site::{PROGRAM, Site, programs, run};
+use crate::site::{CliSite, PROGRAM, run};
 
 /// Waits for a question and answers it.
 fn answer(terminal: &mut PtySession, question: &str, answer: &str) -> Result<()> {
@@ -17,7 +18,7 @@ fn answer(terminal: &mut PtySession, question: &str, answer: &str) -> Result<()>
 
 #[tokio::test]
 async fn devices_are_searched_and_ticked_in_a_list() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     site.boards(2).await?;
     let lamp = site.akri.discover(&site.address(50), "esp32c3", "lamp", "0.1.0").await?;
     let (kubeconfig, namespace) = (site.kubeconfig.clone(), site.namespace.clone());
@@ -56,19 +57,12 @@ async fn devices_are_searched_and_ticked_in_a_list() -> Result<()> {
 
 #[tokio::test]
 async fn the_documented_conversation_ends_with_flashed_boards() -> Result<()> {
-    let options = Options {
-        operator: programs().await?.join("flashjob-operator"),
-        flasher: programs().await?.join("flashjob-flasher"),
-        boards: 4,
-        devices: vec!["esp32s2".to_owned(), "esp32c3".to_owned()],
-        speed: 20.0,
-        addresses: 10,
-    };
-    let mut stage = Stage::start(options, &|_| ()).await?;
-    stage.start_operator().await?;
-    let firmware = stage.push_firmware("0.2.0").await?;
-    let kubeconfig = stage.kubeconfig()?;
-    let boards = stage.instances().await?;
+    let options = Options::new(4, &["esp32s2", "esp32c3"]).await?;
+    let site = Site::with_boards(options, &|_| ()).await?;
+    let _operator = site.operator()?;
+    let firmware = site.field.push_firmware("0.2.0").await?;
+    let kubeconfig = site.kubeconfig.clone();
+    let boards = site.instances().await?;
     let first = boards.iter().find(|b| b.spec.broker_properties["DEVICE"] == "esp32s2");
     let first = first.and_then(|b| b.metadata.uid.clone()).context("no board")?;
     let (to, image) = (kubeconfig.clone(), firmware.clone());
@@ -106,8 +100,8 @@ async fn the_documented_conversation_ends_with_flashed_boards() -> Result<()> {
         Ok(())
     })
     .await??;
-    let status = stage.status("talk").await?;
-    let account = Account::take(&stage, &status, "0.2.0");
+    let status = site.status_now("talk").await?;
+    let account = Account::take(&site, &status, "0.2.0");
     let runs = account.entries.iter().filter(|entry| entry.runs == "0.2.0").count();
     assert_eq!(runs, 2, "what the boards themselves say");
 

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::site::{PROGRAM, Site};
+use crate::site::{CliSite, PROGRAM};
 
 fn script(pod: &Pod) -> Script {
     let env = pod.spec.iter().flat_map(|s| &s.containers).flat_map(|c| c.env.iter().flatten());
@@ -28,7 +28,7 @@ fn script(pod: &Pod) -> Script {
 
 #[tokio::test]
 async fn devices_are_filtered_and_say_what_became_of_them() -> Result<()> {
-    let mut site = Site::new(script).await?;
+    let site = CliSite::new(script).await?;
     let boards = site.boards(2).await?;
     let other = site.akri.discover(&site.address(99), "ESP32-C3", "lamp", "0.3.0").await?;
     let n = site.namespace.clone();
@@ -53,7 +53,7 @@ async fn devices_are_filtered_and_say_what_became_of_them() -> Result<()> {
     assert_eq!(names(&[]).await.len(), 3);
 
     // One succeeds and is found again under another uid, one fails.
-    site.operator().await?;
+    let _operator = site.operator()?;
     let made = site.run(&["flash", "--device=esp32", "--firmware=r.example/thermo:0.2.0"]).await;
     made.well();
     site.phase("thermo-0.2.0", Phase::Failed).await?;
@@ -82,9 +82,9 @@ async fn devices_are_filtered_and_say_what_became_of_them() -> Result<()> {
 
 #[tokio::test]
 async fn a_board_that_restarts_while_it_is_flashed_stays_in_the_list() -> Result<()> {
-    let mut site = Site::new(|_| Script::success("").run_for(Duration::from_secs(10))).await?;
+    let site = CliSite::new(|_| Script::success("").run_for(Duration::from_secs(10))).await?;
     let boards = site.boards(1).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     let firmware = "--firmware=registry.example/thermo:0.2.0";
     site.run(&["flash", "--device=esp32", firmware, "--name=one"]).await.well();
     site.status("one", "it to be flashed", |s| {
@@ -102,7 +102,7 @@ async fn a_board_that_restarts_while_it_is_flashed_stays_in_the_list() -> Result
 
 #[tokio::test]
 async fn a_change_is_printed_when_it_comes() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let (kubeconfig, namespace) = (site.kubeconfig.clone(), site.namespace.clone());
     site.boards(1).await?;
     let (first, listed) = tokio::sync::oneshot::channel();
@@ -126,10 +126,9 @@ async fn a_change_is_printed_when_it_comes() -> Result<()> {
 
 #[tokio::test]
 async fn labels_choose_devices_too() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let boards = site.boards(2).await?;
-    let api: kube::Api<flashjob_api::flashjob::instance::Instance> =
-        kube::Api::namespaced(site.client.clone(), &site.namespace);
+    let api = site.api::<flashjob_api::flashjob::instance::Instance>();
     let label = Patch::Merge(json!({ "metadata": { "labels": { "floor": "2" } } }));
     api.patch(&boards[1].name_any(), &PatchParams::default(), &label).await?;
     let wanted = format!("{}/{}", site.namespace, boards[1].name_any());
@@ -149,7 +148,7 @@ async fn labels_choose_devices_too() -> Result<()> {
 /// the machine is shared. docs/cli.md has the figure.
 #[tokio::test]
 async fn five_thousand_devices_are_listed_in_pages() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let cluster = site.cluster.clone();
     let many = cluster.namespace("many").await?;
     let akri = Akri::new(cluster.client("akri")?, &many, "http-disc");

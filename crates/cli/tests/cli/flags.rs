@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
 
-use crate::site::Site;
+use crate::site::CliSite;
 
 const FIRMWARE: &str = "--firmware=registry.example/team/thermo:0.2.0";
 
-async fn site() -> Result<Site> {
-    Site::new(|_| Script::success("")).await
+async fn site() -> Result<CliSite> {
+    CliSite::new(|_| Script::success("")).await
 }
 
 #[tokio::test]

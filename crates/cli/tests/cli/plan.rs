@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, FlashJob, Phase};
-use flashjob_sim::eventually;
 use flashjob_sim::node::{Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::CliSite;
 
 /// The plan of a job, by device: batch and fate.
-async fn planned(site: &Site, job: &FlashJob) -> Result<Vec<(String, Value, String)>> {
+async fn planned(site: &CliSite, job: &FlashJob) -> Result<Vec<(String, Value, String)>> {
     let text = serde_json::to_string(job)?;
     let out = site.run_as(&site.kubeconfig, &["plan", "-f", "-", "-o", "json"], &text).await.well();
     let plan: Value = serde_json::from_str(&out)?;
@@ -27,7 +27,7 @@ async fn planned(site: &Site, job: &FlashJob) -> Result<Vec<(String, Value, Stri
 
 #[tokio::test]
 async fn what_is_planned_is_what_then_happens() -> Result<()> {
-    let mut site = Site::new(|pod| {
+    let site = CliSite::new(|pod| {
         let hold = pod.name_any().starts_with("holder");
         Script::success("").run_for(Duration::from_millis(if hold { 3_000 } else { 200 }))
     })
@@ -62,7 +62,7 @@ async fn what_is_planned_is_what_then_happens() -> Result<()> {
     });
     let holder = FlashJob::new("holder", serde_json::from_value(holder)?);
     site.jobs().create(&PostParams::default(), &holder).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     site.kubelet.started(1).await;
     // What the operator knows it writes down; the plan is from there.
     let plan = eventually("the plan to see the other job", PATIENCE, async || {
@@ -119,7 +119,7 @@ async fn what_is_planned_is_what_then_happens() -> Result<()> {
 
 #[tokio::test]
 async fn a_job_that_would_not_begin_says_why() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let plan = async |spec: Value| {
         let mut job = FlashJob::new("x", serde_json::from_value(spec).unwrap());
         job.metadata.namespace = Some(site.namespace.clone());

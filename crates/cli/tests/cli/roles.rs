@@ -6,10 +6,10 @@ use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::node::Script;
 
-use crate::site::Site;
+use crate::site::CliSite;
 
 /// A kubeconfig for an account that has one role in the namespace, and nothing else.
-async fn account(site: &Site, role: &str) -> Result<PathBuf> {
+async fn account(site: &CliSite, role: &str) -> Result<PathBuf> {
     let n = &site.namespace;
     let name = role.trim_start_matches("operator-flashjob-");
     let yaml = format!(
@@ -32,9 +32,9 @@ subjects: [{{ kind: ServiceAccount, name: {name}, namespace: {n} }}]
 
 #[tokio::test]
 async fn the_shipped_roles_suffice() -> Result<()> {
-    let mut site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     site.boards(2).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     let viewer = account(&site, "operator-flashjob-viewer-role").await?;
     let editor = account(&site, "operator-flashjob-editor-role").await?;
     let firmware = "--firmware=registry.example/thermo:0.2.0";

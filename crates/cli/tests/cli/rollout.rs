@@ -7,7 +7,7 @@ use flashjob_api::flashjob::Phase;
 use flashjob_sim::node::Script;
 use rexpect::session::spawn_command;
 
-use crate::site::{PROGRAM, Site};
+use crate::site::{CliSite, PROGRAM};
 
 const FIRMWARE: &str = "--firmware=registry.example/thermo:0.2.0";
 
@@ -17,9 +17,9 @@ fn slow() -> Script {
 
 #[tokio::test]
 async fn a_rollout_is_followed_in_lines_to_its_end() -> Result<()> {
-    let mut site = Site::new(|_| slow()).await?;
+    let site = CliSite::new(|_| slow()).await?;
     site.boards(3).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     let ended = site
         .run(&["flash", "--device=esp32", FIRMWARE, "--name=a", "--batch-size=2", "--wait"])
         .await;
@@ -47,7 +47,7 @@ async fn a_rollout_is_followed_in_lines_to_its_end() -> Result<()> {
 
 #[tokio::test]
 async fn failures_end_with_their_own_code_and_can_be_tried_again() -> Result<()> {
-    let mut site = Site::new(|pod| {
+    let site = CliSite::new(|pod| {
         let first = pod.metadata.name.as_deref().is_some_and(|name| name.ends_with("-1"));
         if first {
             Script::failure(
@@ -60,7 +60,7 @@ async fn failures_end_with_their_own_code_and_can_be_tried_again() -> Result<()>
     })
     .await?;
     site.boards(1).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     let ended = site.run(&["flash", "--device=esp32", FIRMWARE, "--name=b", "--wait"]).await;
     assert!(ended.err.contains("Failed: WrongPlatform: not for it"), "{ended:#?}");
     ended.badly(3, "kubectl flashjob explain b");
@@ -83,9 +83,9 @@ async fn failures_end_with_their_own_code_and_can_be_tried_again() -> Result<()>
 
 #[tokio::test]
 async fn waiting_ends_in_time_and_the_rollout_goes_on() -> Result<()> {
-    let mut site = Site::new(|_| slow()).await?;
+    let site = CliSite::new(|_| slow()).await?;
     site.boards(2).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     let args = ["flash", "--device=esp32", FIRMWARE, "--name=c", "--batch-size=1", "--delay=1h"];
     let mut waiting = args.to_vec();
     waiting.extend(["--wait", "--timeout=3"]);
@@ -113,9 +113,9 @@ async fn waiting_ends_in_time_and_the_rollout_goes_on() -> Result<()> {
 
 #[tokio::test]
 async fn ctrl_c_leaves_the_rollout_running_and_says_so() -> Result<()> {
-    let mut site = Site::new(|_| slow()).await?;
+    let site = CliSite::new(|_| slow()).await?;
     site.boards(3).await?;
-    site.operator().await?;
+    let _operator = site.operator()?;
     let (kubeconfig, namespace) = (site.kubeconfig.clone(), site.namespace.clone());
     tokio::task::spawn_blocking(move || -> Result<()> {
         let mut command = std::process::Command::new(PROGRAM);

@@ -1,31 +1,20 @@
-//! A namespace with boards, an operator that looks after it, and the program under test.
+//! A site with an operator that looks after it, and the program under test.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use flashjob_api::flashjob::instance::Instance;
-use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
+use flashjob_sim::Launcher;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::flashjob::{Akri, installed};
-use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
-use flashjob_sim::{Running, eventually};
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-flashjob");
-/// How long anything may take; far longer than it does.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-
-/// The folder of all programs.
-pub async fn programs() -> Result<&'static Path> {
-    let wanted =
-        [("flashjob-operator", "flashjob-operator"), ("flashjob-flasher", "flashjob-flasher")];
-    installed::programs(PROGRAM, &wanted).await
-}
 
 /// How the program ended, and what it said.
 #[derive(Debug)]
@@ -49,55 +38,23 @@ impl Ended {
     }
 }
 
-pub struct Site {
-    pub cluster: Cluster,
-    pub namespace: String,
-    pub client: Client,
-    pub akri: Akri,
-    pub kubelet: Kubelet,
-    pub kubeconfig: PathBuf,
-    _balancer: LoadBalancer,
-    operator: Option<Running>,
+/// A site where the program is used.
+pub struct CliSite(Site);
+
+impl Deref for CliSite {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
 }
 
-impl Site {
-    pub async fn new(script: impl Fn(&Pod) -> Script + Send + Sync + 'static) -> Result<Site> {
+impl CliSite {
+    pub async fn new(script: impl Fn(&Pod) -> Script + Send + Sync + 'static) -> Result<Self> {
         let cluster = Cluster::shared_installed().await?;
-        let namespace = cluster.namespace("cli").await?;
-        let akri = Akri::new(cluster.client("akri")?, &namespace, "http-disc");
-        let kubelet = Kubelet::start(cluster.client("kubelet")?, &namespace, script);
-        let balancer =
-            LoadBalancer::start(cluster.client("load-balancer")?, Some(&namespace), Pool::of(10));
-        let token = cluster.token("admin").context("no token")?;
-        let kubeconfig = cluster.kubeconfig(token, &namespace, None)?;
-        Ok(Site {
-            cluster: cluster.clone(),
-            client: cluster.client("admin")?,
-            namespace,
-            akri,
-            kubelet,
-            kubeconfig,
-            _balancer: balancer,
-            operator: None,
-        })
-    }
-
-    /// Starts the operator for this namespace.
-    pub async fn operator(&mut self) -> Result<()> {
-        let account = "operator-controller-manager";
-        let token = self.cluster.service_account_token("operator-system", account).await?;
-        let kubeconfig = self.cluster.kubeconfig(&token, "operator-system", None)?;
-        let log = kubeconfig.with_extension("log");
-        let args = [
-            "run".to_owned(),
-            "--health-probe-bind-address=0".to_owned(),
-            "--flashjob-image=registry.example/flasher:1".to_owned(),
-            format!("--namespace={}", self.namespace),
-        ];
-        let env = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())];
-        let program = programs().await?.join("flashjob-operator");
-        self.operator = Some(Running::start_with(&program, &args, Some(&env.into()), log)?);
-        Ok(())
+        let operators = Launcher::new(cluster).await?;
+        let operators = operators.with("--flashjob-image=registry.example/flasher:1");
+        Ok(Self(Site::on(cluster).operators(operators).start(script).await?))
     }
 
     /// The address of a board here. A board is one board in all namespaces, so each test has its own.
@@ -110,7 +67,7 @@ impl Site {
     pub async fn boards(&self, count: usize) -> Result<Vec<Instance>> {
         let mut boards = Vec::new();
         for n in 0..count {
-            boards.push(self.akri.discover(&self.address(n), "esp32", "thermo", "0.1.0").await?);
+            boards.push(self.board(&self.address(n)).await?);
         }
         Ok(boards)
     }
@@ -131,26 +88,6 @@ impl Site {
         }
         let input = input.to_owned();
         tokio::task::spawn_blocking(move || run(command, &input)).await.unwrap()
-    }
-
-    pub fn jobs(&self) -> Api<FlashJob> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
-    pub async fn status(
-        &self,
-        name: &str,
-        what: &str,
-        wanted: impl Fn(&FlashJobStatus) -> bool,
-    ) -> Result<FlashJobStatus> {
-        let jobs = self.jobs();
-        eventually(what, PATIENCE, async || Ok(jobs.get(name).await?.status.filter(|s| wanted(s))))
-            .await
-    }
-
-    pub async fn phase(&self, name: &str, phase: Phase) -> Result<FlashJobStatus> {
-        let what = format!("{name} to be {phase:?}");
-        self.status(name, &what, |status| status.phase == Some(phase)).await
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use flashjob_sim::node::Script;
 use serde_json::{Value, json};
 
-use crate::site::{PROGRAM, Site, run};
+use crate::site::{CliSite, PROGRAM, run};
 
 fn without_cluster(args: &[&str]) -> crate::site::Ended {
     let mut command = Command::new(PROGRAM);
@@ -54,7 +54,7 @@ fn completion_is_written_for_each_shell() {
 
 #[tokio::test]
 async fn kubectl_is_told_what_may_come_next() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     site.boards(1).await?;
     site.run(&["flash", "--device=esp32", "--firmware=r.example/thermo:1.0", "--name=first"])
         .await
@@ -79,7 +79,7 @@ async fn kubectl_is_told_what_may_come_next() -> Result<()> {
 
 #[tokio::test]
 async fn a_reader_that_has_gone_away_is_no_error() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     site.boards(3).await?;
     let mut child = Command::new(PROGRAM)
         .args(["devices", "-o", "json"])
@@ -96,7 +96,7 @@ async fn a_reader_that_has_gone_away_is_no_error() -> Result<()> {
 
 #[tokio::test]
 async fn a_user_without_rights_is_told_which_role_helps() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let token = site.cluster.token("nobody").unwrap_or_default().to_owned();
     let nobody = site.cluster.kubeconfig(&token, &site.namespace, None)?;
     site.run_as(&nobody, &["devices"], "").await.badly(1, "operator-flashjob-viewer-role");
@@ -125,7 +125,7 @@ fn colours_are_for_terminals_whose_user_wants_them() -> Result<()> {
 
 #[tokio::test]
 async fn contexts_and_users_are_those_of_the_kubeconfig() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let mut config: Value = serde_saphyr::from_str(&std::fs::read_to_string(&site.kubeconfig)?)?;
     let nobody = site.cluster.token("nobody").unwrap_or_default();
     let users = config["users"].as_array_mut().unwrap();
@@ -153,7 +153,7 @@ async fn contexts_and_users_are_those_of_the_kubeconfig() -> Result<()> {
 
 #[tokio::test]
 async fn a_credential_plugin_is_asked() -> Result<()> {
-    let site = Site::new(|_| Script::success("")).await?;
+    let site = CliSite::new(|_| Script::success("")).await?;
     let text = std::fs::read_to_string(&site.kubeconfig)?;
     let token = site.cluster.token("admin").unwrap_or_default();
     let mut config: Value = serde_saphyr::from_str(&text)?;

@@ -5,22 +5,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashjob_api::flashjob::{FlashJob, Phase};
-use flashjob_sim::cluster::{AuditEntry, Cluster, Options};
-use flashjob_sim::eventually;
-use flashjob_sim::flashjob::Akri;
-use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
+use flashjob_sim::cluster::{AuditEntry, Cluster, Gate, Options};
+use flashjob_sim::flashjob::{Site, jobs};
+use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::{Launcher, Operator};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::{ListParams, PostParams};
+use kube::ResourceExt;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
-
-/// Who the operator is, by its shipped manifests.
-const HOME: &str = "operator-system";
-const ACCOUNT: &str = "operator-controller-manager";
 
 /// The job's name; each namespace has one job.
 pub const JOB: &str = "flashjob";
@@ -28,16 +22,17 @@ pub const JOB: &str = "flashjob";
 /// Devices at once, in rollouts and in their floors.
 pub const PARALLEL: usize = 64;
 
+/// How long an operator may take to know the devices: a list of 100,000 Instances takes more than a minute where others are at
+/// work, too.
+const LISTED: Duration = Duration::from_secs(600);
+
 /// How long no write is added to the audit log when all are there.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// A control plane with the operator's manifests and Akri's CRD.
 pub struct Bed {
     pub cluster: Cluster,
-    /// A token of the operator's ServiceAccount.
-    pub token: String,
-    /// Where its lease lives.
-    pub home: &'static str,
+    pub operators: Launcher,
 }
 
 impl Bed {
@@ -46,40 +41,23 @@ impl Bed {
         let options = Options { api_server_args: vec!["--audit-log-maxsize=10000".to_owned()] };
         let cluster = Cluster::start_with(&options).await?;
         cluster.install().await?;
-        let token = cluster.service_account_token(HOME, ACCOUNT).await?;
-        Ok(Bed { cluster, token, home: HOME })
+        let operators = Launcher::new(&cluster).await?.with("--log=info");
+        Ok(Bed { cluster, operators })
     }
 
     /// A namespace with a kubelet that does as `script` says, and a load balancer that never runs out of addresses.
     pub async fn site(&self, script: Script) -> Result<Site> {
-        let namespace = self.cluster.namespace("fleet").await?;
-        let kubelet =
-            Kubelet::start(self.cluster.client("kubelet")?, &namespace, move |_| script.clone());
-        let balancer = LoadBalancer::start(
-            self.cluster.client("load-balancer")?,
-            Some(&namespace),
-            Pool::of(10_000),
-        );
-        let client = self.cluster.client("admin")?;
-        let akri = Akri::new(self.cluster.client("akri")?, &namespace, "http-disc");
-        Ok(Site { namespace, client, akri, kubelet, balancer })
+        let site = Site::on(&self.cluster).operators(self.operators.clone());
+        site.pool(Pool::of(10_000)).start(move |_| script.clone()).await
     }
 
-    /// What the operator has asked the API server to change in a namespace, refused calls included.
-    pub fn operator_writes(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
-        let operator = format!("system:serviceaccount:{HOME}:{ACCOUNT}");
-        let mut writes = self.cluster.writes(namespace)?;
-        writes.retain(|entry| entry.user == operator);
-        Ok(writes)
-    }
-
-    /// The same once no more are added: an object is gone before its deletion is answered, and a call is in the audit log
-    /// when it is answered.
-    pub async fn operator_writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
-        let mut writes = self.operator_writes(namespace)?;
+    /// What operators have written in a namespace, once no more is added: an object is gone before its deletion is answered,
+    /// and a call is in the audit log when it is answered.
+    pub async fn writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
+        let mut writes = self.operators.writes(namespace)?;
         loop {
             sleep(QUIET).await;
-            let before = std::mem::replace(&mut writes, self.operator_writes(namespace)?);
+            let before = std::mem::replace(&mut writes, self.operators.writes(namespace)?);
             if before.len() == writes.len() {
                 return Ok(writes);
             }
@@ -87,96 +65,53 @@ impl Bed {
     }
 }
 
-/// A namespace with boards, a kubelet and a load balancer.
-pub struct Site {
-    pub namespace: String,
-    pub client: Client,
-    pub akri: Akri,
-    pub kubelet: Kubelet,
-    #[expect(dead_code, reason = "it works as long as it is held")]
-    balancer: LoadBalancer,
+/// A fresh operator that knows the devices, so that what follows is the work and not the start.
+pub async fn ready_operator(site: &Site, gate: Option<&Gate>) -> Result<Operator> {
+    let operator = site.operator_with(&[], gate)?;
+    operator.has_listed("instances", LISTED).await?;
+    Ok(operator)
 }
 
-impl Site {
-    /// So many boards, as Akri would find them; their uids.
-    pub async fn boards(&self, count: usize) -> Result<Vec<String>> {
-        let boards = stream::iter(0..count).map(|number| self.board(number));
-        boards.buffered(PARALLEL).try_collect().await
-    }
+/// So many boards, as Akri would find them; their uids.
+pub async fn boards(site: &Site, count: usize) -> Result<Vec<String>> {
+    let boards = stream::iter(0..count).map(|number| board(site, number));
+    boards.buffered(PARALLEL).try_collect().await
+}
 
-    async fn board(&self, number: usize) -> Result<String> {
-        // Akri's own names are three bytes of a hash, of which two are the same among 10,000.
-        let name = format!("http-disc-{number:06x}");
-        let endpoint = format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255);
-        let instance =
-            self.akri.discover_named(&name, &endpoint, "esp32", "thermo", "0.1.0").await?;
-        instance.uid().context("an Instance without a uid")
-    }
+async fn board(site: &Site, number: usize) -> Result<String> {
+    // Akri's own names are three bytes of a hash, of which two are the same among 10,000.
+    let name = format!("http-disc-{number:06x}");
+    let endpoint = format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255);
+    let instance = site.akri.discover_named(&name, &endpoint, "esp32", "thermo", "0.1.0").await?;
+    instance.uid().context("an Instance without a uid")
+}
 
-    pub fn jobs(&self) -> Api<FlashJob> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
+/// Creates the job for these devices.
+pub async fn flash(site: &Site, devices: Value, parallel: usize) -> Result<()> {
+    let rollout = json!({ "rollout": { "maxParallel": parallel } });
+    site.flash_with(JOB, jobs::with(rollout, devices)).await.map(drop)
+}
 
-    /// Creates the job for these boards.
-    pub async fn flash(&self, boards: &[String], parallel: usize, suspend: bool) -> Result<()> {
-        self.create(json!({ "uuid": boards, "suspend": suspend }), parallel).await
-    }
-
-    /// Creates the job for all boards there are.
-    pub async fn flash_all(&self, parallel: usize) -> Result<()> {
-        self.create(json!({ "deviceSelector": { "device": "esp32" } }), parallel).await
-    }
-
-    async fn create(&self, devices: Value, parallel: usize) -> Result<()> {
-        let mut spec = json!({
-            "device": "esp32",
-            "firmware": "registry.example/esp32:0.2.0",
-            "version": "0.2.0",
-            "flashjobPodImage": "registry.example/flasher:1",
-            "rollout": { "maxParallel": parallel },
-        });
-        if let (Some(spec), Value::Object(devices)) = (spec.as_object_mut(), devices) {
-            spec.extend(devices);
-        }
-        let job: FlashJob = serde_json::from_value(json!({
-            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
-            "kind": "FlashJob",
-            "metadata": { "name": JOB },
-            "spec": spec,
-        }))?;
-        self.jobs().create(&PostParams::default(), &job).await.context("no job was made")?;
-        Ok(())
-    }
-
-    /// Waits until a watch says that the job is in this phase. A job that has failed is an error.
-    pub async fn reaches(&self, phase: Phase, limit: Duration) -> Result<()> {
-        let of = |job: Option<&FlashJob>| job.and_then(|job| job.status.as_ref()?.phase);
-        let reached = await_condition(self.jobs(), JOB, move |job: Option<&FlashJob>| {
-            of(job).is_some_and(|now| now == phase || now == Phase::Failed)
-        });
-        let job = within(limit, &format!("the job to be {phase:?}"), reached).await?;
-        let job = job.context("the job cannot be watched")?;
-        match of(job.as_ref()) {
-            Some(now) if now == phase => Ok(()),
-            _ => {
-                let status = job.and_then(|job| job.status);
-                bail!("the job failed: {:?}", status.and_then(|status| status.message))
-            }
+/// Waits until a watch says that the job is in this phase. A job that has failed is an error.
+pub async fn reaches(site: &Site, phase: Phase, limit: Duration) -> Result<()> {
+    let of = |job: Option<&FlashJob>| job.and_then(|job| job.status.as_ref()?.phase);
+    let reached = await_condition(site.jobs(), JOB, move |job: Option<&FlashJob>| {
+        of(job).is_some_and(|now| now == phase || now == Phase::Failed)
+    });
+    let job = within(limit, &format!("the job to be {phase:?}"), reached).await?;
+    let job = job.context("the job cannot be watched")?;
+    match of(job.as_ref()) {
+        Some(now) if now == phase => Ok(()),
+        _ => {
+            let status = job.and_then(|job| job.status);
+            bail!("the job failed: {:?}", status.and_then(|status| status.message))
         }
     }
+}
 
-    /// Waits until no Pod and no Service is left.
-    pub async fn cleaned_up(&self, devices: usize) -> Result<()> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
-        // One is as good as all to know that something is left.
-        let one = ListParams::default().limit(1);
-        eventually("all Pods and Services to be gone", patience(devices), async || {
-            let left = pods.list(&one).await?.items.len() + services.list(&one).await?.items.len();
-            Ok((left == 0).then_some(()))
-        })
-        .await
-    }
+/// Waits until no Pod and no Service is left.
+pub async fn cleaned_up(site: &Site, devices: usize) -> Result<()> {
+    site.cleaned_up_in(&[&site.namespace], patience(devices)).await
 }
 
 /// How long anything with so many devices may take before the benchmark gives up: far longer than it takes.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJob, Phase};
 use flashjob_sim::Usage;
 use flashjob_sim::cluster::AuditEntry;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
@@ -18,8 +19,9 @@ use kube::runtime::{WatchStreamExt, watcher};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::bed::{Bed, JOB, PARALLEL, Site, now, patience, seconds, within};
-use crate::operator::Operator;
+use crate::bed::{
+    Bed, JOB, PARALLEL, boards, flash, now, patience, reaches, ready_operator, seconds, within,
+};
 
 /// One cold start. Times are from the start of the process until the API server got the call.
 #[derive(Debug, Serialize)]
@@ -38,15 +40,15 @@ pub struct ColdStart {
 pub async fn measure(devices: usize) -> Result<ColdStart> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default()).await?;
-    prepare(&bed, &site, devices).await?;
+    prepare(&site, devices).await?;
 
     let started = now();
-    let operator = Operator::start(&bed, &site.namespace, None)?;
+    let operator = site.operator()?;
     first_service(&site, devices).await?;
     let usage = operator.usage()?;
     drop(operator);
 
-    let mut writes = bed.operator_writes(&site.namespace)?;
+    let mut writes = bed.operators.writes(&site.namespace)?;
     writes.retain(|entry| entry.at >= started);
     let first = writes.iter().min_by_key(|entry| entry.at).context("nothing was written")?;
     Ok(ColdStart {
@@ -59,12 +61,11 @@ pub async fn measure(devices: usize) -> Result<ColdStart> {
 }
 
 /// A job that waits for its operator, with a sealed ledger.
-async fn prepare(bed: &Bed, site: &Site, devices: usize) -> Result<()> {
-    let boards = site.boards(devices).await?;
-    let operator = Operator::start(bed, &site.namespace, None)?;
-    operator.ready().await?;
-    site.flash(&boards, PARALLEL, true).await?;
-    site.reaches(Phase::Suspended, patience(devices)).await?;
+async fn prepare(site: &Site, devices: usize) -> Result<()> {
+    let boards = boards(site, devices).await?;
+    let mut operator = ready_operator(site, None).await?;
+    flash(site, json!({ "uuid": boards, "suspend": true }), PARALLEL).await?;
+    reaches(site, Phase::Suspended, patience(devices)).await?;
     operator.stop().await?;
     let release = Patch::Merge(json!({ "spec": { "suspend": false } }));
     let jobs: Api<FlashJob> = site.jobs();

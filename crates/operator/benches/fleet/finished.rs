@@ -11,6 +11,7 @@ use flashjob_api::flashjob::{FlashJob, Phase};
 use flashjob_plan::flashjob::facts::Job;
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Pinned, Record};
 use flashjob_plan::flashjob::{Settings, names, owner};
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Usage, eventually};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -19,8 +20,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::bed::{Bed, Site, now};
-use crate::operator::Operator;
+use crate::bed::{Bed, now};
 
 /// Devices of each job.
 const DEVICES: usize = 10_000;
@@ -49,7 +49,7 @@ pub async fn measure(jobs: usize) -> Result<Finished> {
         finished(&site, number).await?;
     }
     let began = Instant::now();
-    let operator = Operator::start(&bed, &site.namespace, None)?;
+    let operator = site.operator()?;
     let all_completed = async || {
         // One page at a time: a hundred of these jobs are more than the bench needs to hold.
         let mut params = ListParams::default().limit(8);

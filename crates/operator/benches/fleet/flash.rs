@@ -9,9 +9,9 @@ use flashjob_sim::Usage;
 use flashjob_sim::node::Script;
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::bed::{Bed, now, patience, seconds};
-use crate::operator::Operator;
+use crate::bed::{Bed, boards, cleaned_up, flash, now, patience, reaches, ready_operator, seconds};
 
 /// How long one flash takes.
 pub const LASTS: Duration = Duration::from_secs(15);
@@ -34,13 +34,12 @@ pub struct Flash {
 pub async fn measure(devices: usize) -> Result<Flash> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default().run_for(LASTS)).await?;
-    let boards = site.boards(devices).await?;
-    let operator = Operator::start(&bed, &site.namespace, None)?;
-    operator.ready().await?;
-    site.flash(&boards, devices, false).await?;
-    site.reaches(Phase::Completed, patience(devices) + LASTS).await?;
+    let boards = boards(&site, devices).await?;
+    let operator = ready_operator(&site, None).await?;
+    flash(&site, json!({ "uuid": boards }), devices).await?;
+    reaches(&site, Phase::Completed, patience(devices) + LASTS).await?;
     let completed = now();
-    site.cleaned_up(devices).await?;
+    cleaned_up(&site, devices).await?;
     let usage = operator.usage()?;
 
     let ends: HashMap<String, Timestamp> = site
@@ -51,7 +50,7 @@ pub async fn measure(devices: usize) -> Result<Flash> {
         .collect();
     let last = ends.values().max().context("no flash has ended")?;
     let recorded = bed
-        .operator_writes_settled(&site.namespace)
+        .writes_settled(&site.namespace)
         .await?
         .into_iter()
         .filter(|entry| entry.verb == "delete" && entry.resource == "pods")

@@ -47,7 +47,7 @@ async fn measure(bed: &Bed, template: &Template, devices: usize, waits: bool) ->
     for shard in template.ledger(&site.namespace, devices) {
         maps.create(&PostParams::default(), &shard).await.context("no ledger for the floor")?;
     }
-    let client = bed.cluster.client_with_token(&bed.token)?;
+    let client = bed.cluster.client_with_token(&bed.operators.token)?;
     let floor = &Floor::new(client, &site.namespace, template, waits);
     let began = Instant::now();
     let all = stream::iter(0..devices)

@@ -10,9 +10,9 @@ use flashjob_api::flashjob::Phase;
 use flashjob_sim::Usage;
 use flashjob_sim::node::Script;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::bed::{Bed, JOB, patience};
-use crate::operator::Operator;
+use crate::bed::{Bed, JOB, boards, cleaned_up, flash, patience, reaches, ready_operator};
 use crate::rollout::all_flashed;
 
 /// As many at once as a job may have.
@@ -46,20 +46,19 @@ impl Large {
 pub async fn measure(devices: usize) -> Result<Large> {
     let bed = Bed::start().await?;
     let site = bed.site(Script::default()).await?;
-    site.boards(devices).await?;
-    let operator = Operator::start(&bed, &site.namespace, None)?;
-    operator.ready().await?;
+    boards(&site, devices).await?;
+    let operator = ready_operator(&site, None).await?;
     let began = Instant::now();
-    site.flash_all(PARALLEL).await?;
-    site.reaches(Phase::Completed, patience(devices)).await?;
+    flash(&site, json!({ "deviceSelector": { "device": "esp32" } }), PARALLEL).await?;
+    reaches(&site, Phase::Completed, patience(devices)).await?;
     let seconds = began.elapsed().as_secs_f64();
-    site.cleaned_up(devices).await?;
+    cleaned_up(&site, devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
     let status = site.jobs().get(JOB).await?.status.unwrap_or_default();
     let listed = status.completed_uuids.len();
     ensure!(status.truncated == (listed < devices), "{listed} of {devices} are listed");
-    let writes = bed.operator_writes_settled(&site.namespace).await?;
+    let writes = bed.writes_settled(&site.namespace).await?;
     Ok(Large {
         devices,
         seconds,

@@ -25,7 +25,6 @@ mod finished;
 mod flash;
 mod floor;
 mod large;
-mod operator;
 mod options;
 mod report;
 mod rollout;

@@ -7,12 +7,15 @@ use anyhow::{Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::Usage;
 use flashjob_sim::cluster::AuditEntry;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::bed::{Bed, JOB, PARALLEL, Site, patience};
+use crate::bed::{
+    Bed, JOB, PARALLEL, boards, cleaned_up, flash, patience, reaches, ready_operator,
+};
 use crate::floor;
-use crate::operator::Operator;
 use crate::template::Template;
 
 /// One rollout and its floors.
@@ -66,17 +69,16 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
     let before = floor::bare(&bed, &template, devices).await?;
 
     let site = bed.site(Script::default()).await?;
-    let boards = site.boards(devices).await?;
-    let operator = Operator::start(&bed, &site.namespace, None)?;
-    operator.ready().await?;
+    let boards = boards(&site, devices).await?;
+    let operator = ready_operator(&site, None).await?;
     let began = Instant::now();
-    site.flash(&boards, PARALLEL, false).await?;
-    site.reaches(Phase::Completed, patience(devices)).await?;
+    flash(&site, json!({ "uuid": boards }), PARALLEL).await?;
+    reaches(&site, Phase::Completed, patience(devices)).await?;
     let seconds = began.elapsed().as_secs_f64();
-    site.cleaned_up(devices).await?;
+    cleaned_up(&site, devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
-    let writes = bed.operator_writes_settled(&site.namespace).await?;
+    let writes = bed.writes_settled(&site.namespace).await?;
     let usage = operator.usage()?;
     drop((operator, site));
 

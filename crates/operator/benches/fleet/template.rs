@@ -13,9 +13,9 @@ use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
-use crate::bed::{Bed, patience};
-use crate::operator::Operator;
+use crate::bed::{Bed, boards, flash, patience, reaches, ready_operator};
 
 const TARGET: &str = "application.flashjob.nbfc.io/target";
 
@@ -37,12 +37,11 @@ impl Template {
     /// Lets an operator flash one board, and keeps what it sent. It warms the API server up, too.
     pub async fn take(bed: &Bed) -> Result<Template> {
         let site = bed.site(Script::default()).await?;
-        let boards = site.boards(1).await?;
+        let boards = boards(&site, 1).await?;
         let gate = Gate::start(&bed.cluster, |_| Verdict::Pass).await?;
-        let operator = Operator::start(bed, &site.namespace, Some(&gate))?;
-        operator.ready().await?;
-        site.flash(&boards, 1, false).await?;
-        site.reaches(Phase::Completed, patience(1)).await?;
+        let _operator = ready_operator(&site, Some(&gate)).await?;
+        flash(&site, json!({ "uuid": boards }), 1).await?;
+        reaches(&site, Phase::Completed, patience(1)).await?;
         Template::from_calls(&site.namespace, &gate.calls())
     }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::node::Script;
-use flashjob_sim::{Luck, eventually};
+use flashjob_sim::{Luck, Operator, PATIENCE, eventually};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::arena::{Arena, Life, PATIENCE};
+use crate::arena::Arena;
 use crate::judge::{self, Verdict};
 use crate::record::is_finished;
 use crate::schedule::Played;
@@ -39,13 +39,13 @@ async fn live(
     arena: &Arena,
     world: &World,
     seed: u64,
-    lives: &mut Vec<Life>,
+    lives: &mut Vec<Operator>,
     edits: &mut usize,
 ) -> Result<()> {
     let mut luck = Luck::new(seed);
     let start = json!({ "uuid": world.paths(some_boards(&mut luck)) });
     world.flash(Home::North, "job", "0.1.1", start).await?;
-    lives.push(operator(arena)?);
+    lives.push(arena.operators.start(&[], None)?);
     for n in 0..4 + luck.below(8) {
         sleep(Duration::from_millis(luck.below(700) as u64)).await;
         *edits += 1;
@@ -54,9 +54,9 @@ async fn live(
                 again(world, &mut luck, n).await?;
             }
             1 => {
-                lives.push(operator(arena)?);
+                lives.push(arena.operators.start(&[], None)?);
                 let old = lives.len() - 2;
-                lives[old].running.stop();
+                lives[old].kill();
             }
             _ => {
                 // A refusal by the API server is an answer, too.
@@ -88,10 +88,6 @@ async fn live(
         ensure!(runs == Some(LAST), "board {n} runs {runs:?} and not {LAST}");
     }
     world.delete_jobs().await
-}
-
-fn operator(arena: &Arena) -> Result<Life> {
-    arena.operator(&["--leader-elect=false".to_owned()], None)
 }
 
 fn some_boards(luck: &mut Luck) -> Vec<usize> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::Luck;
 use flashjob_sim::node::{Script, Started};
+use flashjob_sim::{Luck, PATIENCE};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::arena::{Arena, PATIENCE};
+use crate::arena::Arena;
 use crate::judge::{self, Verdict};
 use crate::record::is_finished;
 use crate::schedule::Played;
@@ -44,7 +44,7 @@ pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
         "retry": { "limit": retries, "backoffSeconds": 1 },
     });
     world.flash(Home::North, "bad", "0.2.0", more).await?;
-    let life = arena.operator(&["--leader-elect=false".to_owned()], None)?;
+    let life = arena.operators.start(&[], None)?;
     let outcome = async {
         let over = world.record.when(|jobs| jobs.len() == 1 && jobs.values().all(is_finished));
         timeout(PATIENCE, over).await.context("the job does not come to its end")?;

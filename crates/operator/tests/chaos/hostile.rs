@@ -11,12 +11,12 @@ mod report;
 mod trouble;
 mod world;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use flashjob_sim::flashjob::stage::{Options, Stage};
+use anyhow::{Context, Result, bail};
+use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::site::Options;
+use flashjob_sim::flashjob::{Site, jobs};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
@@ -32,7 +32,6 @@ pub const NEW: &str = "0.2.0";
 pub const RETRIES: usize = 2;
 /// The namespace of the second and the third job.
 pub const ELSEWHERE: &str = "south";
-const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
 /// As a kubelet restarts a container: at once, and there is never another.
 const ALONE: [&str; 1] = ["--leader-elect=false"];
 /// How often the jobs are looked at.
@@ -69,33 +68,27 @@ pub struct History {
 }
 
 async fn history(world: &World, tell: &dyn Fn(&str)) -> Result<History> {
-    let options = Options {
-        operator: OPERATOR.into(),
-        flasher: flasher()?,
-        boards: world.boards.len(),
-        devices: vec!["esp32s2".into()],
-        speed: world.speed(),
-        addresses: ADDRESSES,
-    };
-    let mut stage = Stage::start(options, tell).await?;
-    stage.furnish(ELSEWHERE).await?;
-    stage.start_operator_with(&ALONE).await?;
-    let flapping = world.make_faulty(&stage);
+    let mut options = Options::new(world.boards.len(), &["esp32s2"]).await?;
+    (options.speed, options.addresses) = (world.speed(), ADDRESSES);
+    let site = Site::with_boards(options, tell).await?;
+    site.add_namespace(ELSEWHERE).await?;
+    let mut trouble = Trouble::new(world, &site)?;
+    let flapping = world.make_faulty(&site);
 
     let began = now();
-    let firmware = stage.push_firmware(NEW).await?;
+    let firmware = site.field.push_firmware(NEW).await?;
     for job in &world.jobs {
-        stage.create_job(job.namespace, job.name, spec(&stage, job, &firmware)).await?;
+        let spec = spec(&site, job, &firmware);
+        jobs::create(&site.jobs_in(job.namespace), job.name, spec).await?;
     }
-    let mut trouble = Trouble::new(world);
     let mut judge = Judge::new(world);
     let end = Instant::now() + world.patience();
     let mut told = Instant::now();
     loop {
-        let flashed = world.healthy().filter(|n| stage.boards[*n].version() == NEW).count();
-        trouble.step(&mut stage, flashed, tell).await?;
-        ensure!(stage.operator_runs(), "the operator has ended by itself: {}", last_words(&stage));
-        if judge.look(&stage, flashed).await? {
+        let flashed = world.healthy().filter(|n| site.field.boards[*n].version() == NEW).count();
+        trouble.step(&site, flashed, tell).await?;
+        trouble.operator_runs()?;
+        if judge.look(&site, flashed).await? {
             break;
         }
         if Instant::now() >= end {
@@ -113,11 +106,11 @@ async fn history(world: &World, tell: &dyn Fn(&str)) -> Result<History> {
     }
     let all_seconds = now().duration_since(began).as_secs_f64();
     drop(flapping);
-    let mut words = judge.verdict(&mut stage, &trouble).await?;
+    let mut words = judge.verdict(&site, &trouble).await?;
     words.extend(trouble.words());
-    let done = judge::last_healthy(&stage, world).context("no healthy board")?;
+    let done = judge::last_healthy(&site, world).context("no healthy board")?;
     let since = |from: Timestamp| done.duration_since(from).as_secs_f64();
-    words.push(report::occupation(&stage, world, began, done));
+    words.push(report::occupation(&site, world, began, done));
     Ok(History {
         seconds: since(began),
         after_registry: trouble.registry_back.map(since),
@@ -126,9 +119,9 @@ async fn history(world: &World, tell: &dyn Fn(&str)) -> Result<History> {
     })
 }
 
-fn spec(stage: &Stage, job: &Job, firmware: &str) -> serde_json::Value {
+fn spec(site: &Site<Field>, job: &Job, firmware: &str) -> serde_json::Value {
     let devices: Vec<String> =
-        job.boards.iter().map(|n| stage.device_name(&stage.boards[*n])).collect();
+        job.boards.iter().map(|n| site.device_name(&site.field.boards[*n])).collect();
     json!({
         "uuid": devices,
         "firmware": firmware,
@@ -137,27 +130,6 @@ fn spec(stage: &Stage, job: &Job, firmware: &str) -> serde_json::Value {
         "retry": { "limit": RETRIES, "backoffSeconds": 2 },
         "timeouts": { "deviceSeconds": 120 },
     })
-}
-
-fn last_words(stage: &Stage) -> String {
-    let log = std::fs::read_to_string(stage.operator_log()).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().rev().take(5).collect();
-    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
-}
-
-/// The flasher beside the operator; built if it is not there.
-fn flasher() -> Result<PathBuf> {
-    let folder = Path::new(OPERATOR).parent().context("a program is in a folder")?;
-    let flasher = folder.join("flashjob-flasher");
-    if !flasher.is_file() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--locked", "-p", "flashjob-flasher"]);
-        if folder.ends_with("release") {
-            build.arg("--release");
-        }
-        ensure!(build.status().context("no cargo")?.success(), "the flasher cannot be built");
-    }
-    Ok(flasher)
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is real time")]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use flashjob_api::flashjob::{DeviceState, Failure, FlashJobStatus, InFlight, Phase};
+use flashjob_sim::Operator;
 use flashjob_sim::node::Started;
 
-use crate::arena::Life;
 use crate::world::World;
 
 /// How many devices a status lists.
@@ -23,11 +23,11 @@ pub struct Verdict {
 pub fn verdict(
     world: &World,
     outcome: Result<()>,
-    lives: &[Life],
+    lives: &[Operator],
     tries: usize,
 ) -> Result<Verdict> {
     let mut problems = world.record.problems();
-    let logs: Vec<String> = lives.iter().map(Life::log).collect();
+    let logs: Vec<String> = lives.iter().map(Operator::log).collect();
     let logs = logs.join("\n--- the next life\n");
     if logs.contains("panicked") {
         problems.push("an operator panicked".into());

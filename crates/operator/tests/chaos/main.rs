@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use flashjob_sim::programs;
 use futures::future::try_join_all;
 
 use arena::Arena;
@@ -53,8 +54,8 @@ struct Args {
     #[arg(long)]
     arenas: Option<usize>,
     /// Another operator than the one that was built: how an older one fares
-    #[arg(long, default_value = arena::OPERATOR)]
-    operator: PathBuf,
+    #[arg(long)]
+    operator: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -101,7 +102,11 @@ async fn run(args: &Args) -> Result<bool> {
 
 /// Plays the parts that are made of many schedules.
 async fn play_parts(args: &Args, arenas: usize, wants: impl Fn(&str) -> bool) -> Result<bool> {
-    let mut arenas = try_join_all((0..arenas).map(|_| Arena::start(&args.operator))).await?;
+    let operator = match &args.operator {
+        Some(program) => program.clone(),
+        None => programs::built("flashjob-operator").await?,
+    };
+    let mut arenas = try_join_all((0..arenas).map(|_| Arena::start(&operator))).await?;
     let mut tallies = Vec::new();
     for part in PARTS.into_iter().filter(|part| wants(part)) {
         let schedules = match args.seed.clone() {

@@ -7,11 +7,12 @@ use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Gate;
 use flashjob_sim::node::{Script, Started};
+use flashjob_sim::{Operator, PATIENCE};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::arena::{Arena, Life, PATIENCE};
+use crate::arena::Arena;
 use crate::judge::{self, Verdict};
 use crate::record::is_finished;
 use crate::schedule::Played;
@@ -77,7 +78,7 @@ async fn live(
     deaths: &[String],
     gate: Option<&Gate>,
     weather: Option<&Weather>,
-    lives: &mut Vec<Life>,
+    lives: &mut Vec<Operator>,
 ) -> Result<usize> {
     let rollout = json!({ "batchSize": 2 });
     let retry = json!({ "limit": RETRIES, "backoffSeconds": 1 });
@@ -103,17 +104,16 @@ async fn live(
     let mut died = 0;
     let rollout = async {
         for death in deaths {
-            let flags = ["--leader-elect=false".to_owned(), format!("--crash-at={death}")];
-            lives.push(arena.operator(&flags, gate)?);
+            lives.push(arena.operators.start(&[&format!("--crash-at={death}")], gate)?);
             let Some(life) = lives.last_mut() else { continue };
             tokio::select! {
                 () = life.died() => died += 1,
                 // A run may take a write less than the one that was counted.
                 done = timeout(PATIENCE, finished(world)) => done.context("neither a death nor an end")?,
             }
-            life.running.stop();
+            life.kill();
         }
-        lives.push(arena.operator(&["--leader-elect=false".to_owned()], gate)?);
+        lives.push(arena.operators.start(&[], gate)?);
         timeout(PATIENCE, finished(world)).await.context("the jobs do not come to their end")
     };
     tokio::try_join!(restart, weather, rollout)?;

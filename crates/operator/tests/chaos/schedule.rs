@@ -159,7 +159,7 @@ async fn play(schedule: &Schedule, arena: &mut Arena) -> Result<Played> {
     let played = schedule.play(arena).await;
     // A world that went wrong leaves its jobs behind: the next one gets another arena.
     if played.is_err()
-        && let Ok(fresh) = Arena::start(&arena.program).await
+        && let Ok(fresh) = Arena::start(&arena.operators.program).await
     {
         *arena = fresh;
     }

@@ -75,7 +75,7 @@ async fn once(arena: &Arena, plot: &Plot) -> Result<(Told, String)> {
     } else {
         None
     };
-    let operators = Operators::start(arena, plot.flags())?;
+    let operators = Operators::start(arena, plot)?;
     let run = Run { arena, plot, world: &world, attacker: &attacker, operators: &operators };
     let story = async {
         tokio::select! {

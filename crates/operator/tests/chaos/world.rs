@@ -6,18 +6,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use flashjob_api::flashjob::FlashJob;
 use flashjob_api::flashjob::instance::Instance;
-use flashjob_sim::eventually;
-use flashjob_sim::flashjob::Akri;
-use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script, Started};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use flashjob_sim::flashjob::site::CONFIGURATION;
+use flashjob_sim::flashjob::{Akri, Site, jobs};
+use flashjob_sim::node::{Kubelet, Pool, Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use serde_json::Value;
 
-use crate::arena::{Arena, PATIENCE};
+use crate::arena::Arena;
 use crate::record::{Record, problems_of};
 
 /// Where boards and jobs live.
@@ -34,13 +35,12 @@ pub struct Board {
 }
 
 pub struct World {
-    pub client: Client,
+    /// In the north; its kubelet and load balancer are for both.
+    site: Site,
     pub kubelet: Arc<Kubelet>,
     pub record: Record,
     pub boards: Vec<Board>,
-    north: String,
     south: String,
-    _balancer: LoadBalancer,
     akri: [Akri; 2],
 }
 
@@ -52,11 +52,11 @@ impl World {
         addresses: usize,
         script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
     ) -> Result<Self> {
-        let cluster = &arena.cluster;
-        let client = cluster.client("admin")?;
-        let north = cluster.namespace("north").await?;
-        let south = cluster.namespace("south").await?;
-        let akri = [&north, &south].map(|home| Akri::new(client.clone(), home, "http-disc"));
+        let site = Site::on(&arena.cluster).operators(arena.operators.clone()).everywhere();
+        let site = site.pool(Pool::of(addresses)).start(script).await?;
+        let (client, north) = (site.client.clone(), site.namespace.clone());
+        let south = arena.cluster.namespace("south").await?;
+        let akri = [&north, &south].map(|home| Akri::new(client.clone(), home, CONFIGURATION));
         let mut all = Vec::new();
         for (akri, (home, count)) in
             akri.iter().zip([(Home::North, boards[0]), (Home::South, boards[1])])
@@ -67,9 +67,6 @@ impl World {
                 all.push(Board { home, endpoint, instance });
             }
         }
-        let kubelet = Arc::new(Kubelet::start_all(cluster.client("kubelet")?, script));
-        let balancer =
-            LoadBalancer::start(cluster.client("load-balancer")?, None, Pool::of(addresses));
         // However a job may name a board.
         let mut endpoints = HashMap::new();
         for board in &all {
@@ -81,13 +78,14 @@ impl World {
         let judge = move |job: &FlashJob, before: Option<&FlashJob>, sessions: &[Started]| {
             problems_of(job, before, sessions, &endpoints)
         };
-        let record = Record::start(Api::all(client.clone()), kubelet.clone(), judge);
-        Ok(Self { client, kubelet, record, boards: all, north, south, _balancer: balancer, akri })
+        let kubelet = site.kubelet.clone();
+        let record = Record::start(Api::all(client), kubelet.clone(), judge);
+        Ok(Self { site, kubelet, record, boards: all, south, akri })
     }
 
     pub fn namespace(&self, home: Home) -> &str {
         match home {
-            Home::North => &self.north,
+            Home::North => &self.site.namespace,
             Home::South => &self.south,
         }
     }
@@ -102,28 +100,18 @@ impl World {
     }
 
     pub fn jobs(&self, home: Home) -> Api<FlashJob> {
-        Api::namespaced(self.client.clone(), self.namespace(home))
+        self.site.jobs_in(self.namespace(home))
     }
 
     pub async fn flash(&self, home: Home, name: &str, version: &str, more: Value) -> Result<()> {
-        let mut spec = json!({
-            "firmware": format!("registry.example/esp32:{version}"),
-            "version": version,
-            "flashjobPodImage": "registry.example/flasher:1",
-        });
-        if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
-            spec.extend(more);
-        }
-        let job = FlashJob::new(name, serde_json::from_value(spec)?);
-        self.jobs(home).create(&PostParams::default(), &job).await?;
-        Ok(())
+        let spec = jobs::with(jobs::sample(version), more);
+        jobs::create(&self.jobs(home), name, spec).await.map(drop)
     }
 
     /// Changes a job's spec. What the API server says against it, if it does.
     pub async fn edit(&self, home: Home, name: &str, change: &Value) -> Result<Option<String>> {
-        let patch = Patch::Merge(json!({ "spec": change }));
-        match self.jobs(home).patch(name, &PatchParams::default(), &patch).await {
-            Ok(_) => Ok(None),
+        match jobs::edit(&self.jobs(home), name, change).await {
+            Ok(()) => Ok(None),
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => {
                 Ok(Some(status.message.clone()))
             }
@@ -142,11 +130,7 @@ impl World {
 
     /// Waits until there is no Pod and no Service left.
     pub async fn cleaned_up(&self) -> Result<()> {
-        eventually("all Pods and Services to be gone", PATIENCE, async || {
-            let pods = self.count::<Pod>().await?;
-            Ok((pods + self.count::<Service>().await? == 0).then_some(()))
-        })
-        .await
+        self.site.cleaned_up_in(&[&self.site.namespace, &self.south], PATIENCE).await
     }
 
     /// Deletes all jobs and waits until they are gone. What is left of them must belong to them, so that the garbage
@@ -163,7 +147,8 @@ impl World {
         }
         self.cleaned_up().await?;
         for home in [Home::North, Home::South] {
-            let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace(home));
+            let maps: Api<ConfigMap> =
+                Api::namespaced(self.site.client.clone(), self.namespace(home));
             for map in maps.list(&ListParams::default()).await? {
                 let owned = map.owner_references().iter().any(|o| o.kind == "FlashJob");
                 let name = map.name_any();
@@ -175,15 +160,5 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    async fn count<K>(&self) -> Result<usize>
-    where
-        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    {
-        let all: Api<K> = Api::all(self.client.clone());
-        let all = all.list_metadata(&ListParams::default()).await.context("no list")?;
-        let ours = |o: &&kube::core::PartialObjectMeta<K>| matches!(o.namespace().as_deref(), Some(home) if home == self.north || home == self.south);
-        Ok(all.items.iter().filter(ours).count())
     }
 }

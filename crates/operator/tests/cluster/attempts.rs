@@ -5,39 +5,32 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, Phase};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::{End, Script};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::site::{PATIENCE, Site, uids};
+/// Waits for a Pod past its deadline.
+async fn failed_pod(site: &Site) -> Result<Pod> {
+    let (pods, all) = (site.api::<Pod>(), ListParams::default());
+    let reason = |p: &Pod| p.status.as_ref().and_then(|s| s.reason.clone());
+    eventually("a Pod past its deadline", PATIENCE, async || {
+        let found = pods.list(&all).await?.items;
+        Ok(found.into_iter().find(|p| reason(p).as_deref() == Some("DeadlineExceeded")))
+    })
+    .await
+}
 
-impl Site {
-    fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
-    /// Waits for a Pod past its deadline.
-    async fn failed_pod(&self) -> Result<Pod> {
-        let (pods, all) = (self.pods(), ListParams::default());
-        let reason = |p: &Pod| p.status.as_ref().and_then(|s| s.reason.clone());
-        eventually("a Pod past its deadline", PATIENCE, async || {
-            let found = pods.list(&all).await?.items;
-            Ok(found.into_iter().find(|p| reason(p).as_deref() == Some("DeadlineExceeded")))
-        })
-        .await
-    }
-
-    /// When the operator made Pods, or deleted them.
-    fn pod_writes(&self, verb: &str) -> Result<Vec<jiff::Timestamp>> {
-        let mut writes = self.cluster.writes(&self.namespace)?;
-        writes.retain(|w| w.resource == "pods" && w.subresource.is_none() && w.verb == verb);
-        writes.retain(|w| w.user.contains("operator-controller-manager") && w.code < 300);
-        Ok(writes.into_iter().map(|w| w.at).collect())
-    }
+/// When the operator made Pods, or deleted them.
+fn pod_writes(site: &Site, verb: &str) -> Result<Vec<jiff::Timestamp>> {
+    let mut writes = site.operators.writes(&site.namespace)?;
+    writes.retain(|w| w.resource == "pods" && w.subresource.is_none() && w.verb == verb);
+    writes.retain(|w| w.code < 300);
+    Ok(writes.into_iter().map(|w| w.at).collect())
 }
 
 fn attempt(pod: &Pod) -> &str {
@@ -55,14 +48,14 @@ async fn a_pod_past_its_deadline_is_not_followed_by_another_while_its_container_
     })
     .await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let brief = json!({
         "uuid": uids(&boards), "timeouts": { "deviceSeconds": 2 },
         "retry": { "limit": 1, "backoffSeconds": 4 },
     });
     site.flash_with("slow", brief).await?;
-    let pods = site.pods();
-    assert_eq!(attempt(&site.failed_pod().await?), "1");
+    let pods = site.api::<Pod>();
+    assert_eq!(attempt(&failed_pod(&site).await?), "1");
     assert_eq!(site.kubelet.starts()[0].ended_at, None, "its container runs");
     // The Pod is neither given up nor followed by another.
     while site.kubelet.starts()[0].ended_at.is_none() {
@@ -97,7 +90,7 @@ async fn an_attempt_that_takes_too_long_is_a_timeout_with_the_pods_words() -> Re
     })
     .await?;
     let boards = site.two_boards().await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let brief = json!({
         "uuid": uids(&boards), "retry": { "limit": 0 }, "timeouts": { "deviceSeconds": 2 },
     });
@@ -124,7 +117,7 @@ async fn a_sidecar_that_never_ends_holds_nothing_up() -> Result<()> {
     })
     .await?;
     let boards = site.two_boards().await?;
-    let _operator = site.operator_with(&["--unsafe-pod-templates"], None).await?;
+    let _operator = site.operator_with(&["--unsafe-pod-templates"], None)?;
     let sidecar = json!({ "name": "proxy", "image": "registry.example/proxy:1" });
     let meshed = json!({
         "uuid": uids(&boards), "retry": { "limit": 0 },
@@ -138,7 +131,7 @@ async fn a_sidecar_that_never_ends_holds_nothing_up() -> Result<()> {
     assert_eq!(failure.message, "no such partition");
     // Nobody but the operator ends them.
     site.cleaned_up().await?;
-    assert_eq!(site.pod_writes("delete")?.len(), 2);
+    assert_eq!(pod_writes(&site, "delete")?.len(), 2);
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
     Ok(())
 }
@@ -150,7 +143,7 @@ async fn a_deadline_that_only_a_sidecar_met_does_not_undo_a_success() -> Result<
     let site = site.await?;
     let boards = site.boards(1).await?;
     let flags = ["--unsafe-pod-templates", "--leader-elect=false"];
-    let first = site.operator_with(&flags, None).await?;
+    let first = site.operator_with(&flags, None)?;
     let sidecar = json!({ "name": "proxy", "image": "registry.example/proxy:1" });
     let meshed = json!({
         "uuid": uids(&boards), "timeouts": { "deviceSeconds": 5 },
@@ -159,8 +152,8 @@ async fn a_deadline_that_only_a_sidecar_met_does_not_undo_a_success() -> Result<
     site.flash_with("meshed", meshed).await?;
     timeout(PATIENCE, site.kubelet.started(1)).await?;
     drop(first);
-    site.failed_pod().await?;
-    let _second = site.operator_with(&flags, None).await?;
+    failed_pod(&site).await?;
+    let _second = site.operator_with(&flags, None)?;
     site.phase("meshed", Phase::Completed).await?;
     site.cleaned_up().await?;
     assert_eq!(site.flashed().len(), 1);
@@ -171,7 +164,7 @@ async fn a_deadline_that_only_a_sidecar_met_does_not_undo_a_success() -> Result<
 async fn a_pod_that_no_node_takes_is_told_and_given_up_with_the_schedulers_words() -> Result<()> {
     let site = Site::new(|_| Script::ending(End::Unschedulable)).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let brief = json!({
         "uuid": uids(&boards), "timeouts": { "deviceSeconds": 4 },
         "retry": { "limit": 1, "backoffSeconds": 1 },
@@ -191,7 +184,7 @@ async fn a_pod_that_no_node_takes_is_told_and_given_up_with_the_schedulers_words
     assert_eq!(failure.message, words);
     assert!(failed.message.is_some_and(|m| m.contains(words)));
     site.cleaned_up().await?;
-    let (made, ended) = (site.pod_writes("create")?, site.pod_writes("delete")?);
+    let (made, ended) = (pod_writes(&site, "create")?, pod_writes(&site, "delete")?);
     assert_eq!((made.len(), ended.len()), (2, 2));
     assert!(ended[0] < made[1], "the second came when the first was gone");
     let waited = made[1].duration_since(made[0]);
@@ -208,7 +201,7 @@ async fn a_pod_that_fails_once_and_then_works_is_a_success() -> Result<()> {
     })
     .await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let retry = json!({ "uuid": uids(&boards), "retry": { "backoffSeconds": 3 } });
     site.flash_with("second-time", retry).await?;
     let between = site.status("second-time", "the back-off", |s| {

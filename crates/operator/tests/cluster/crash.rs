@@ -8,11 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
 use flashjob_sim::cluster::{Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
-
-use crate::site::{PATIENCE, Site};
 
 /// One board's container starts late and the other's runs long, so that a crash meets Pods in every state.
 fn script(pod: &Pod) -> Script {
@@ -40,7 +39,7 @@ async fn lost_writes_and_lost_answers_are_settled_by_a_live_read() -> Result<()>
     })
     .await?;
     let boards = site.two_boards().await?;
-    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     site.flash("flashjob", &boards).await?;
     let done = site.phase("flashjob", Phase::Completed).await;
     let done = done.with_context(|| format!("the operator said:\n{}", operator.log()))?;
@@ -67,7 +66,7 @@ async fn a_ledger_that_was_written_after_all_is_no_trouble_any_more() -> Result<
     })
     .await?;
     let board = site.board("192.0.2.11").await?;
-    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     site.flash("flashjob", &[board]).await?;
     operator.says("reading the ledger again").await?;
     let flashing = |s: &FlashJobStatus| s.counts.as_ref().is_some_and(|c| c.flashing == 1);
@@ -88,7 +87,7 @@ async fn a_ledger_that_answers_late_lets_no_pod_run_ahead_of_it() -> Result<()> 
     })
     .await?;
     let boards = site.two_boards().await?;
-    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     site.flash("flashjob", &boards).await?;
     site.phase("flashjob", Phase::Completed).await?;
     site.cleaned_up().await?;
@@ -102,7 +101,7 @@ async fn an_operator_off_the_network_goes_on_when_it_is_back() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
     let boards = site.two_boards().await?;
-    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(1).await;
     gate.cut();

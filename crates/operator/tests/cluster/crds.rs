@@ -5,13 +5,11 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::eventually;
-use flashjob_sim::flashjob::Akri;
+use flashjob_sim::flashjob::{Akri, Site, installed};
 use flashjob_sim::node::Script;
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-use crate::site::{INSTALL, Operator, PATIENCE, Site};
 
 /// A port that is free now.
 pub async fn free_address() -> Result<SocketAddr> {
@@ -46,13 +44,13 @@ pub async fn answers(address: SocketAddr, path: &str, status: u16, words: &str) 
 async fn missing_crds_are_waited_for_and_named() -> Result<()> {
     let cluster = Cluster::start().await?;
     let crd = |document: &&str| document.contains("kind: CustomResourceDefinition");
-    let (crds, rest): (Vec<&str>, Vec<&str>) = INSTALL.split("\n---\n").partition(crd);
+    let (crds, rest): (Vec<&str>, Vec<&str>) = installed::INSTALL.split("\n---\n").partition(crd);
     assert_eq!(crds.len(), 1);
     cluster.apply_yaml(&rest.join("\n---\n")).await?;
 
     let address = free_address().await?;
     let flag = format!("--health-probe-bind-address={address}");
-    let operator = Operator::start(&cluster, &[&flag], None).await?;
+    let operator = Operator::start(&cluster, &[&flag]).await?;
     answers(address, "/healthz", 200, "ok").await?;
     answers(address, "/readyz", 503, "flashjobs.application.flashjob.nbfc.io").await?;
     answers(address, "/readyz", 503, "instances.akri.sh").await?;
@@ -61,8 +59,7 @@ async fn missing_crds_are_waited_for_and_named() -> Result<()> {
     // Ours comes; a job says what it waits for.
     cluster.apply_yaml(crds[0]).await?;
     answers(address, "/readyz", 503, "waiting for the CRD instances.akri.sh").await?;
-    cluster.make_namespace("default").await?;
-    let site = Site::at(&cluster, "default", |_| Script::default())?;
+    let site = Site::on(&cluster).namespace("default").start(|_| Script::default()).await?;
     let sample = include_str!("../../../../config/samples/application_v1alpha1_flashjob.yaml");
     cluster.apply_yaml(sample).await?;
     let waiting = site.phase("flashjob", Phase::Pending).await?;

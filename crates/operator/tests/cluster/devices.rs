@@ -5,19 +5,19 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::eventually;
-use flashjob_sim::node::{LoadBalancer, Pool, Script};
+use flashjob_sim::flashjob::{Site, uids};
+use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::{Operator, PATIENCE, eventually};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
-
-use crate::site::{Operator, PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_device_delays_no_other_and_is_given_up_in_the_end() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let board = site.board("192.0.2.11").await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uuid = json!([board.uid(), "not-there", "comes-later"]);
     site.flash_with("mixed", json!({ "uuid": uuid, "timeouts": { "offlineSeconds": 6 } })).await?;
     let one = site.status("mixed", "the first to be flashed", |s| s.done.as_deref() == Some("1/3"));
@@ -34,7 +34,7 @@ async fn a_missing_device_delays_no_other_and_is_given_up_in_the_end() -> Result
 async fn a_device_found_again_under_a_new_uid_is_flashed_once() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(3))).await?;
     let board = site.board("192.0.2.11").await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("reborn", std::slice::from_ref(&board)).await?;
     site.kubelet.started(1).await;
     site.akri.lose(&board).await?;
@@ -49,7 +49,7 @@ async fn a_device_found_again_under_a_new_uid_is_flashed_once() -> Result<()> {
 async fn two_jobs_never_flash_one_board_at_the_same_time() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let board = site.board("192.0.2.11").await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("first", std::slice::from_ref(&board)).await?;
     site.kubelet.started(1).await;
     let by_path = format!("{}/{}", site.namespace, board.name_any());
@@ -72,7 +72,7 @@ async fn devices_are_chosen_by_what_they_are_and_the_wrong_board_is_refused() ->
     site.akri.discover("192.0.2.11", "esp32", "thermo", "0.1.0").await?;
     site.akri.discover("192.0.2.12", "ESP-32", "thermo", "0.3.0").await?;
     let other = site.akri.discover("192.0.2.13", "esp32s3", "thermo", "0.1.0").await?;
-    let _operator = site.operator_with(&["--device-namespaces=own"], None).await?;
+    let _operator = site.operator_with(&["--device-namespaces=own"], None)?;
     let selector = json!({ "deviceSelector": { "device": "esp32", "version": "<0.2.0" } });
     site.flash_with("chosen", selector).await?;
     let done = site.phase("chosen", Phase::Completed).await?;
@@ -86,23 +86,19 @@ async fn devices_are_chosen_by_what_they_are_and_the_wrong_board_is_refused() ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_is_enough_for_many_and_a_hostname_will_do() -> Result<()> {
-    let mut site = Site::new(|_| Script::success("").run_for(Duration::from_millis(1500))).await?;
-    let balancer = |pool| {
-        let client = site.cluster.client("load-balancer")?;
-        anyhow::Ok(LoadBalancer::start(client, Some(&site.namespace), pool))
-    };
-    let (one, named) = (balancer(Pool::of(1))?, Pool::Hostname("lb.example".into()));
-    site.balancer = one;
+    let site = Site::on(Cluster::shared_installed().await?).pool(Pool::of(1));
+    let script = |_: &Pod| Script::success("").run_for(Duration::from_millis(1500));
+    let mut site = site.start(script).await?;
     let boards = site.boards(6).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uids = uids(&boards);
     // In sum the flashes take longer than one may wait: a queue that moves does not time out.
     site.flash_with("queue", json!({ "uuid": uids, "timeouts": { "addressSeconds": 6 } })).await?;
     site.phase("queue", Phase::Completed).await?;
     assert_eq!(site.balancer.peak(), 1);
 
-    let client = site.cluster.client("load-balancer")?;
-    site.balancer = LoadBalancer::start(client, Some(&site.namespace), named);
+    let named = Pool::Hostname("lb.example".into());
+    site.balancer = site.load_balancer(Some(&site.namespace), named)?;
     site.flash("named", &boards[..1]).await?;
     site.phase("named", Phase::Completed).await?;
     let last = site.kubelet.starts().pop().expect("a start");
@@ -115,7 +111,7 @@ async fn an_address_that_never_comes_delays_no_other() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(2).await?;
     site.balancer.withhold(None);
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uids = uids(&boards);
     let brief = json!({ "uuid": uids, "timeouts": { "addressSeconds": 3 } });
     site.flash_with("stranded", brief).await?;
@@ -132,16 +128,14 @@ async fn an_address_that_never_comes_delays_no_other() -> Result<()> {
 /// not undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_job_does_not_undo_what_a_newer_one_did_in_another_namespace() -> Result<()> {
-    let cluster = Cluster::start().await?;
-    cluster.install().await?;
+    let cluster = Cluster::installed().await?;
     let mut sites = Vec::new();
     for namespace in ["east", "west"] {
-        cluster.make_namespace(namespace).await?;
-        sites.push(Site::at(&cluster, namespace, |_| Script::default())?);
+        sites.push(Site::on(&cluster).namespace(namespace).start(|_| Script::default()).await?);
     }
     let (east, west) = (&sites[0], &sites[1]);
     let board = east.board("192.0.2.11").await?;
-    let _operator = Operator::start(&cluster, &[], None).await?;
+    let _operator = Operator::start(&cluster, &[]).await?;
     east.flash_with("older", json!({ "uuid": [board.uid()], "suspend": true })).await?;
     east.phase("older", Phase::Suspended).await?;
     // Creation times have whole seconds.

@@ -6,38 +6,35 @@ use anyhow::Result;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::cluster::{Call, Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::site::{PATIENCE, Site, uids};
-
 /// Long enough to edit the job while a board is flashed.
 const A_WHILE: Duration = Duration::from_secs(3);
 
-impl Site {
-    /// The boards whose flash container was started, in that order.
-    fn in_order(&self) -> Vec<String> {
-        self.kubelet.starts().into_iter().map(|start| start.endpoint).collect()
-    }
+/// The boards whose flash container was started, in that order.
+fn in_order(site: &Site) -> Vec<String> {
+    site.kubelet.starts().into_iter().map(|start| start.endpoint).collect()
+}
 
-    /// A job that flashes one board at a time, and is at work on the first.
-    async fn one_at_a_time(&self, name: &str, boards: &[Instance]) -> Result<()> {
-        let spec = json!({ "uuid": uids(boards), "rollout": { "maxParallel": 1 } });
-        self.flash_with(name, spec).await?;
-        timeout(PATIENCE, self.kubelet.started(1)).await?;
-        Ok(())
-    }
+/// A job that flashes one board at a time, and is at work on the first.
+async fn one_at_a_time(site: &Site, name: &str, boards: &[Instance]) -> Result<()> {
+    let spec = json!({ "uuid": uids(boards), "rollout": { "maxParallel": 1 } });
+    site.flash_with(name, spec).await?;
+    timeout(PATIENCE, site.kubelet.started(1)).await?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_added_to_a_running_job_is_flashed_last() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
     let boards = site.boards(3).await?;
-    let _operator = site.operator().await?;
-    site.one_at_a_time("growing", &boards[..2]).await?;
+    let _operator = site.operator()?;
+    one_at_a_time(&site, "growing", &boards[..2]).await?;
     let uids = uids(&boards);
     // Written first: its place is the last all the same.
     site.edit("growing", json!({ "uuid": [uids[2], uids[0], uids[1]] })).await?;
@@ -45,7 +42,7 @@ async fn a_device_added_to_a_running_job_is_flashed_last() -> Result<()> {
         s.phase == Some(Phase::Completed) && s.done.as_deref() == Some("3/3")
     });
     assert_eq!(done.await?.observed_generation, Some(2));
-    assert_eq!(site.in_order(), ["192.0.2.11", "192.0.2.12", "192.0.2.13"]);
+    assert_eq!(in_order(&site), ["192.0.2.11", "192.0.2.12", "192.0.2.13"]);
     Ok(())
 }
 
@@ -54,7 +51,7 @@ async fn a_device_added_to_a_running_job_is_flashed_last() -> Result<()> {
 async fn a_device_added_to_a_completed_job_opens_it_again_and_is_flashed_alone() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(3).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let batches = json!({ "uuid": uids(&boards[..2]), "rollout": { "batchSize": 2 } });
     site.flash_with("again", batches).await?;
     let first = site.phase("again", Phase::Completed).await?;
@@ -78,7 +75,7 @@ async fn a_device_added_to_a_completed_job_opens_it_again_and_is_flashed_alone()
 async fn a_device_taken_out_before_it_started_is_dropped() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(4).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     // The first has its Pod, and its container does not start: nobody else may.
     site.kubelet.hold();
     let (uids, next) = (uids(&boards), boards[1].uid().unwrap());
@@ -97,7 +94,7 @@ async fn a_device_taken_out_before_it_started_is_dropped() -> Result<()> {
     assert_eq!(done.done.as_deref(), Some("2/2"));
     assert_eq!(done.completed_uuids, [uids[0].as_str(), uids[2].as_str()]);
     site.cleaned_up().await?;
-    assert_eq!(site.in_order(), ["192.0.2.11", "192.0.2.13"]);
+    assert_eq!(in_order(&site), ["192.0.2.11", "192.0.2.13"]);
     Ok(())
 }
 
@@ -105,12 +102,12 @@ async fn a_device_taken_out_before_it_started_is_dropped() -> Result<()> {
 async fn a_device_taken_out_while_it_is_flashed_finishes_and_stays_on_record() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(A_WHILE)).await?;
     let boards = site.boards(2).await?;
-    let _operator = site.operator().await?;
-    site.one_at_a_time("leaving", &boards).await?;
+    let _operator = site.operator()?;
+    one_at_a_time(&site, "leaving", &boards).await?;
     site.edit("leaving", json!({ "uuid": uids(&boards[1..]) })).await?;
     let done = site.phase("leaving", Phase::Completed).await?;
     assert_eq!((done.done.as_deref(), done.completed_uuids), (Some("2/2"), uids(&boards)));
-    assert_eq!(site.in_order(), ["192.0.2.11", "192.0.2.12"]);
+    assert_eq!(in_order(&site), ["192.0.2.11", "192.0.2.12"]);
     let starts = site.kubelet.starts();
     let ran = starts[0].ended_at.unwrap().duration_since(starts[0].at);
     assert!(ran.as_secs_f64() >= A_WHILE.as_secs_f64(), "it was cut off after {ran:?}");
@@ -129,7 +126,7 @@ async fn a_device_taken_out_whose_flash_fails_stays_on_record_as_failed() -> Res
     })
     .await?;
     let boards = site.boards(3).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uids = uids(&boards);
     let patient = json!({ "uuid": uids, "retry": { "limit": 5, "backoffSeconds": 60 } });
     site.flash_with("leaving", patient).await?;
@@ -159,7 +156,7 @@ async fn a_device_added_when_the_jobs_time_is_over_is_not_lost() -> Result<()> {
     let boards = site.two_boards().await?;
     let edit = json!({ "uuid": uids(&boards) });
     edited_when_its_time_is_over(&site, &boards[..1], edit).await?;
-    assert_eq!(site.in_order(), ["192.0.2.11", "192.0.2.12"]);
+    assert_eq!(in_order(&site), ["192.0.2.11", "192.0.2.12"]);
     Ok(())
 }
 
@@ -185,7 +182,7 @@ async fn edited_when_its_time_is_over(site: &Site, boards: &[Instance], edit: Va
         move |call| if of_the_job(call) && first() { Verdict::Hold } else { Verdict::Pass }
     })
     .await?;
-    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     let brief = json!({ "uuid": uids(boards), "ttlSecondsAfterFinished": 1 });
     let job = site.flash_with("brief", brief).await?;
     let delete = timeout(PATIENCE, gate.held()).await?.json().unwrap_or_default();

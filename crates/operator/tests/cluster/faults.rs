@@ -2,14 +2,13 @@
 
 use anyhow::Result;
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-
-use crate::site::{PATIENCE, Site, uids};
 
 fn stalled(status: &FlashJobStatus) -> Option<(&str, &str)> {
     let stalled = status.conditions.iter().find(|c| c.type_ == "Stalled" && c.status == "True")?;
@@ -26,7 +25,7 @@ async fn nonsense_in_a_ledger_is_told_on_its_job_and_others_go_on() -> Result<()
         ("releasedAt", json!("9999-12-30T22:00:00.999999999Z"), "releasedAt is 9999-12-30"),
         ("batch", json!(u64::MAX), "batch is 18446744073709551615"),
     ];
-    let mut operator = site.operator_with(&["--leader-elect=false"], None).await?;
+    let mut operator = site.operator_with(&["--leader-elect=false"], None)?;
     let name = |n: usize| format!("broken-{n}");
     for n in 0..nonsense.len() {
         let held =
@@ -34,9 +33,8 @@ async fn nonsense_in_a_ledger_is_told_on_its_job_and_others_go_on() -> Result<()
         site.flash_with(&name(n), held).await?;
         site.phase(&name(n), Phase::Suspended).await?;
     }
-    operator.signal("KILL")?;
-    operator.ended().await?;
-    let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.namespace);
+    operator.kill();
+    let maps = site.api::<ConfigMap>();
     for (n, (field, value, _)) in nonsense.iter().enumerate() {
         let ours = |map: &ConfigMap| map.name_any().starts_with(&format!("{}-ledger-", name(n)));
         let ledger = site.ledgers().await?.into_iter().find(ours).unwrap();
@@ -46,7 +44,7 @@ async fn nonsense_in_a_ledger_is_told_on_its_job_and_others_go_on() -> Result<()
         maps.patch(&ledger.name_any(), &PatchParams::default(), &patch).await?;
         site.edit(&name(n), json!({ "suspend": false })).await?;
     }
-    let mut operator = site.operator_with(&["--leader-elect=false"], None).await?;
+    let mut operator = site.operator_with(&["--leader-elect=false"], None)?;
     site.flash("sound", &boards[1..]).await?;
     site.phase("sound", Phase::Completed).await?;
     for (n, (_, _, words)) in nonsense.iter().enumerate() {
@@ -73,7 +71,7 @@ async fn a_panic_in_the_look_at_one_job_is_told_on_it_and_others_go_on() -> Resu
     let metrics = free_address().await?;
     let bind = format!("--metrics-bind-address={metrics}");
     let flags = ["--leader-elect=false", "--panic-at-version=13", &bind];
-    let mut operator = site.operator_with(&flags, None).await?;
+    let mut operator = site.operator_with(&flags, None)?;
     let unlucky = json!({ "uuid": [uids(&boards)[0]], "version": "13" });
     site.flash_with("unlucky", unlucky).await?;
     let failed = site.phase("unlucky", Phase::Failed).await?;

@@ -7,8 +7,9 @@ use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
 use flashjob_plan::flashjob::names;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::{End, Script};
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::events::v1::Event;
@@ -18,7 +19,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::crds::{answers, free_address};
-use crate::site::{Operator, PATIENCE, Site};
 
 /// Comes after the victim's namespace in every list, so that what is here would be what counts.
 const STRANGER: &str = "villain";
@@ -35,18 +35,12 @@ impl Tenants {
     async fn new() -> Result<Tenants> {
         let cluster = Cluster::start().await?;
         cluster.install().await?;
-        for namespace in [VICTIM, STRANGER] {
-            cluster.make_namespace(namespace).await?;
-        }
-        let site = Site::at(&cluster, VICTIM, |_| Script::ending(End::Never))?;
+        cluster.make_namespace(STRANGER).await?;
+        let site = Site::on(&cluster).namespace(VICTIM);
+        let site = site.start(|_| Script::ending(End::Never)).await?;
         let metrics = free_address().await?;
         let operator = start(&cluster, metrics).await?;
         Ok(Tenants { site, metrics, operator })
-    }
-
-    async fn operator_dies(&mut self) -> Result<()> {
-        self.operator.signal("KILL")?;
-        self.operator.ended().await.map(|_| ())
     }
 
     async fn operator_comes_back(&mut self) -> Result<()> {
@@ -80,7 +74,7 @@ impl Tenants {
             let status = self.site.jobs().get_status(&job.name_any()).await?.status;
             return Err(error.context(format!("the job says {status:#?}")));
         }
-        let events: Api<Event> = Api::namespaced(self.site.client.clone(), VICTIM);
+        let events = self.site.api::<Event>();
         let told = eventually("the foreign object to be told", PATIENCE, async || {
             let events = events.list(&ListParams::default()).await?.items;
             let told = |e: &Event| e.reason.as_deref() == Some("ForeignObject");
@@ -111,7 +105,7 @@ impl Tenants {
 
 async fn start(cluster: &Cluster, metrics: SocketAddr) -> Result<Operator> {
     let flag = format!("--metrics-bind-address={metrics}");
-    Operator::start(cluster, &["--leader-elect=false", &flag], None).await
+    Operator::start(cluster, &["--leader-elect=false", &flag]).await
 }
 
 /// As a container that ended well.
@@ -130,13 +124,13 @@ async fn a_pod_of_another_namespace_completes_nothing() -> Result<()> {
     let boards = tenants.site.boards(1).await?;
     let job = tenants.site.flash("flashjob", &boards).await?;
     let start = tenants.site.kubelet.started(1).await.remove(0);
-    let pods: Api<Pod> = Api::namespaced(tenants.site.client.clone(), VICTIM);
+    let pods = tenants.site.api::<Pod>();
     let pod = pods.get(&start.pod).await?;
     let forged = tenants.forge(&pod, ended_well()).await?;
     tenants.told(&job, "Pod").await?;
 
     // A process that finds it there knows as much. The event is told once by each, and counted in one.
-    tenants.operator_dies().await?;
+    tenants.operator.kill();
     tenants.operator_comes_back().await?;
     answers(tenants.metrics, "/metrics", 200, "flashjob_foreign_objects_total{kind=\"Pod\"} 1\n")
         .await?;
@@ -186,7 +180,7 @@ async fn a_service_of_another_namespace_gives_no_address() -> Result<()> {
     tenants.site.balancer.withhold(None);
     let boards = tenants.site.boards(1).await?;
     let job = tenants.site.flash("flashjob", &boards).await?;
-    let services: Api<Service> = Api::namespaced(tenants.site.client.clone(), VICTIM);
+    let services = tenants.site.api::<Service>();
     let service = eventually("a Service", PATIENCE, async || {
         Ok(services.list(&ListParams::default()).await?.items.pop())
     });
@@ -198,7 +192,7 @@ async fn a_service_of_another_namespace_gives_no_address() -> Result<()> {
     let address = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.66" }] } });
     let forged = tenants.forge(&service, address).await?;
     tenants.told(&job, "Service").await?;
-    let pods: Api<Pod> = Api::namespaced(tenants.site.client.clone(), VICTIM);
+    let pods = tenants.site.api::<Pod>();
     assert!(pods.list(&ListParams::default()).await?.items.is_empty(), "an address was taken");
     tenants.untouched(&forged).await?;
 
@@ -229,12 +223,12 @@ async fn a_ledger_of_another_namespace_is_not_the_jobs() -> Result<()> {
     more.metadata.name = Some(names::ledger("flashjob", &job.uid().unwrap(), 1));
     more.labels_mut().insert(names::SHARD.into(), "1".into());
     more.data = Some([("device-00001".to_owned(), "nonsense".to_owned())].into());
-    tenants.operator_dies().await?;
+    tenants.operator.kill();
     let forged =
         [tenants.forge(&shard, Value::Null).await?, tenants.forge(&more, Value::Null).await?];
     tenants.operator_comes_back().await?;
 
-    tenants.operator.says("the first list is complete kind=\"pods\"").await?;
+    tenants.operator.has_listed("pods", PATIENCE).await?;
     tenants.site.edit("flashjob", json!({ "timeouts": { "deviceSeconds": 900 } })).await?;
     let current = |s: &FlashJobStatus| s.observed_generation == Some(2);
     let status = tenants.site.status("flashjob", "the edit to be seen", current).await?;

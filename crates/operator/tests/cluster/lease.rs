@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::{Call, Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 
 use crate::crds::{answers, free_address};
-use crate::site::{PATIENCE, Site};
 
 /// The leader is stopped with a Pod create on the wire. Another one takes over and finishes that device; then the old
 /// create arrives, and the old leader goes on.
@@ -28,13 +28,13 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
         if pod && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
     };
     let gate = Gate::start(&site.cluster, hold_first_pod).await?;
-    let mut first = site.operator_with(&[], Some(&gate)).await?;
+    let mut first = site.operator_with(&[], Some(&gate))?;
     site.flash("flashjob", &boards).await?;
 
     let late = gate.held().await.json().unwrap_or_default();
     let late = late["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    first.signal("STOP")?;
-    let _second = site.operator().await?;
+    first.pause()?;
+    let _second = site.operator()?;
     site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"]);
 
@@ -45,10 +45,10 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
         call.json().is_some_and(|o| o["metadata"]["name"] == late.as_str()) && code == 201
     });
     assert!(answered, "the late create of {late} reached the server");
-    first.signal("CONT")?;
+    first.resume()?;
 
-    let (status, _) = first.ended().await?;
-    assert!(!status.success(), "the old leader says that it lost the lease");
+    let (code, _) = first.ended().await?;
+    assert_ne!(code, 0, "the old leader says that it lost the lease");
     assert!(first.log().contains("the lease is lost"), "{}", first.log());
     site.cleaned_up().await?;
     let starts = site.kubelet.starts();
@@ -72,12 +72,12 @@ async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
         if result && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
     };
     let gate = Gate::start(&site.cluster, hold_the_result).await?;
-    let mut first = site.operator_with(&[], Some(&gate)).await?;
+    let mut first = site.operator_with(&[], Some(&gate))?;
     site.flash("flashjob", &[board]).await?;
 
     gate.held().await;
-    first.signal("STOP")?;
-    let _second = site.operator().await?;
+    first.pause()?;
+    let _second = site.operator()?;
     site.phase("flashjob", Phase::Completed).await?;
     let before = site.ledgers().await?;
 
@@ -85,7 +85,7 @@ async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
     gate.settled().await;
     let refused = gate.answers().into_iter().filter(|(call, _)| call.resource() == "configmaps");
     assert_eq!(refused.last().map(|(_, code)| code), Some(409), "it is for a ledger of the past");
-    first.signal("CONT")?;
+    first.resume()?;
     first.ended().await?;
     assert_eq!(site.ledgers().await?, before);
     site.cleaned_up().await?;
@@ -108,16 +108,16 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
         }
     })
     .await?;
-    let mut operator = site.operator_with(&[], Some(&gate)).await?;
+    let mut operator = site.operator_with(&[], Some(&gate))?;
     operator.says("holding the lease").await?;
-    operator.says("the first list is complete kind=\"services\"").await?;
-    operator.signal("STOP")?;
+    operator.has_listed("services", PATIENCE).await?;
+    operator.pause()?;
     awake.store(false, Ordering::Release);
     let before = gate.calls().len();
     // Longer than the 10 s after which the guard closes.
     tokio::time::sleep(Duration::from_secs(12)).await;
     site.flash("flashjob", &boards).await?;
-    operator.signal("CONT")?;
+    operator.resume()?;
     operator.ended().await?;
     let written: Vec<Call> =
         gate.calls().into_iter().skip(before).filter(|call| !call.is_lease()).collect();
@@ -129,20 +129,19 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
 async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let boards = site.two_boards().await?;
-    let mut first = site.operator().await?;
+    let mut first = site.operator()?;
     first.says("holding the lease").await?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(2).await;
 
-    first.signal("TERM")?;
-    let (status, took) = first.ended().await?;
-    assert!(status.success(), "{status}");
+    let (code, took) = first.stop().await?;
+    assert_eq!(code, 0);
     assert!(took < Duration::from_secs(5), "it took {took:?}");
     let leases: Api<Lease> = Api::namespaced(site.client.clone(), "operator-system");
     let lease = leases.get(&format!("338c7440.flashjob.nbfc.io-{}", site.namespace)).await?;
     assert_eq!(lease.spec.and_then(|s| s.holder_identity).as_deref(), Some(""));
 
-    let _second = site.operator().await?;
+    let _second = site.operator()?;
     site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
     Ok(())
@@ -152,21 +151,21 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back() -> Result<()> {
 async fn a_standby_is_ready_and_takes_over_when_the_leader_is_killed() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
     let boards = site.two_boards().await?;
-    let first = site.operator().await?;
+    let mut first = site.operator()?;
     first.says("holding the lease").await?;
     let address = free_address().await?;
     let health = format!("--health-probe-bind-address={address}");
-    let second = site.operator_with(&[&health], None).await?;
+    let second = site.operator_with(&[&health], None)?;
     second.says("standing by").await?;
     answers(address, "/readyz", 200, "ok").await?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(1).await;
-    first.signal("KILL")?;
+    first.kill();
     site.phase("flashjob", Phase::Completed).await?;
     site.cleaned_up().await?;
     assert_eq!(site.flashed(), ["192.0.2.11", "192.0.2.12"], "each board once");
 
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
     eventually("no Pod to be left", PATIENCE, async || {
         Ok(pods.list(&ListParams::default()).await?.items.is_empty().then_some(()))
     })

@@ -3,20 +3,19 @@
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
 use flashjob_plan::flashjob::names;
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::{End, Kubelet, Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
 use serde_json::json;
-
-use crate::site::{PATIENCE, Site};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_deleted_in_the_foreground_goes_after_everything_it_made() -> Result<()> {
     let site = Site::new(|_| Script::ending(End::Never)).await?;
     let boards = site.two_boards().await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(2).await;
     let Some(_collector) = site.cluster.controller_manager(&["garbagecollector"]).await? else {
@@ -39,47 +38,45 @@ async fn a_job_deleted_in_the_foreground_goes_after_everything_it_made() -> Resu
     Ok(())
 }
 
-impl Site {
-    /// The node falls silent: its containers run on, and Pods that are deleted stay.
-    fn node_is_lost(&mut self) -> Result<Vec<Started>> {
-        let before = self.kubelet.starts();
-        let client = self.cluster.client("kubelet")?;
-        self.kubelet = Kubelet::start(client, "no-such-namespace", |_| Script::default());
-        Ok(before)
-    }
+/// The node falls silent: its containers run on, and Pods that are deleted stay.
+fn node_is_lost(site: &mut Site) -> Result<Vec<Started>> {
+    let before = site.kubelet.starts();
+    let client = site.cluster.client("kubelet")?;
+    site.kubelet = Kubelet::start(client, "no-such-namespace", |_| Script::default()).into();
+    Ok(before)
+}
 
-    /// The node is back, and learns what it missed. What it starts from now on is all that is counted.
-    fn node_is_back(&mut self) -> Result<()> {
-        let client = self.cluster.client("kubelet")?;
-        self.kubelet = Kubelet::start(client, &self.namespace, |_| Script::default());
-        Ok(())
-    }
+/// The node is back, and learns what it missed. What it starts from now on is all that is counted.
+fn node_is_back(site: &mut Site) -> Result<()> {
+    let client = site.cluster.client("kubelet")?;
+    site.kubelet = Kubelet::start(client, &site.namespace, |_| Script::default()).into();
+    Ok(())
+}
 
-    /// Waits until a job is held up by another, and says by which.
-    async fn held_up(&self, name: &str) -> Result<String> {
-        let blocked = |s: &FlashJobStatus| s.counts.is_some_and(|c| c.blocked == 1);
-        let status = self.status(name, "it to wait for the board", blocked).await?;
-        status.in_flight[0].message.clone().context("no word of what it waits for")
-    }
+/// Waits until a job is held up by another, and says by which.
+async fn held_up(site: &Site, name: &str) -> Result<String> {
+    let blocked = |s: &FlashJobStatus| s.counts.is_some_and(|c| c.blocked == 1);
+    let status = site.status(name, "it to wait for the board", blocked).await?;
+    status.in_flight[0].message.clone().context("no word of what it waits for")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_used_again_once_the_old_pod_has_left_the_board() -> Result<()> {
     let mut site = Site::new(|_| Script::ending(End::Never)).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
     site.kubelet.started(1).await;
-    site.node_is_lost()?;
+    node_is_lost(&mut site)?;
 
     site.jobs().delete("flashjob", &DeleteParams::default()).await?;
     let taken = site.flash("flashjob", &boards).await.err().context("the name is still taken")?;
     assert!(format!("{taken:#}").contains("already exists"), "{taken:#}");
     // Of two jobs of one second the first by name counts as older.
     site.flash("another", &boards).await?;
-    assert!(site.held_up("another").await?.contains("/flashjob"));
+    assert!(held_up(&site, "another").await?.contains("/flashjob"));
 
-    site.node_is_back()?;
+    node_is_back(&mut site)?;
     site.job_is_gone("flashjob").await?;
     site.flash("flashjob", &boards).await?;
     for name in ["another", "flashjob"] {
@@ -96,10 +93,10 @@ async fn a_job_that_took_the_name_of_a_running_one_waits_for_its_pod_and_adopts_
 -> Result<()> {
     let mut site = Site::new(|_| Script::ending(End::Never)).await?;
     let boards = site.boards(1).await?;
-    let first = site.operator_with(&["--leader-elect=false"], None).await?;
+    let first = site.operator_with(&["--leader-elect=false"], None)?;
     let old = site.flash("flashjob", &boards).await?;
     site.kubelet.started(1).await;
-    let running = site.node_is_lost()?.remove(0);
+    let running = node_is_lost(&mut site)?.remove(0);
 
     site.jobs().delete("flashjob", &DeleteParams::default()).await?;
     let bare = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
@@ -107,16 +104,16 @@ async fn a_job_that_took_the_name_of_a_running_one_waits_for_its_pod_and_adopts_
     site.job_is_gone("flashjob").await?;
     let new = site.flash("flashjob", &boards).await?;
     assert_ne!(new.uid(), old.uid());
-    assert!(site.held_up("flashjob").await?.contains("/flashjob"));
+    assert!(held_up(&site, "flashjob").await?.contains("/flashjob"));
 
     // An operator that never saw the old job knows as much.
     drop(first);
-    let _second = site.operator_with(&["--leader-elect=false"], None).await?;
+    let _second = site.operator_with(&["--leader-elect=false"], None)?;
     site.edit("flashjob", json!({ "suspend": true })).await?;
     site.phase("flashjob", Phase::Suspended).await?;
     site.edit("flashjob", json!({ "suspend": false })).await?;
-    assert!(site.held_up("flashjob").await?.contains("/flashjob"));
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    assert!(held_up(&site, "flashjob").await?.contains("/flashjob"));
+    let pods = site.api::<Pod>();
     let left = pods.list(&ListParams::default()).await?.items;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].name_any(), running.pod);
@@ -124,7 +121,7 @@ async fn a_job_that_took_the_name_of_a_running_one_waits_for_its_pod_and_adopts_
 
     // What the garbage collector does.
     pods.delete(&running.pod, &DeleteParams::default()).await?;
-    site.node_is_back()?;
+    node_is_back(&mut site)?;
     site.phase("flashjob", Phase::Completed).await?;
     one_after_the_other(&site.kubelet.starts(), 1);
     Ok(())
@@ -143,7 +140,7 @@ fn one_after_the_other(starts: &[Started], count: usize) {
 async fn a_job_that_is_a_copy_of_another_begins_anew() -> Result<()> {
     let site = Site::new(|_| Script::success("")).await?;
     let board = site.board("192.0.2.11").await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("first", &[board]).await?;
     site.phase("first", Phase::Completed).await?;
     let mut copy = site.jobs().get("first").await?;

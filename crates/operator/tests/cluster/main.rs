@@ -24,7 +24,6 @@ mod refused_status;
 mod rollout;
 mod sample;
 mod services;
-mod site;
 mod sizes;
 mod specs;
 mod status;

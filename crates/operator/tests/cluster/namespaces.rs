@@ -5,27 +5,23 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::{End, Script};
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::site::{Operator, PATIENCE, Site, uids};
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_deleted_while_its_devices_are_flashed_goes_and_the_others_stay() -> Result<()>
 {
-    let cluster = Cluster::start().await?;
-    cluster.install().await?;
-    for namespace in ["doomed", "stays"] {
-        cluster.make_namespace(namespace).await?;
-    }
-    let doomed = Site::at(&cluster, "doomed", |_| Script::ending(End::Never))?;
-    let stays = Site::at(&cluster, "stays", |_| Script::default())?;
+    let cluster = Cluster::installed().await?;
+    let doomed =
+        Site::on(&cluster).namespace("doomed").start(|_| Script::ending(End::Never)).await?;
+    let stays = Site::on(&cluster).namespace("stays").start(|_| Script::default()).await?;
     let boards = doomed.boards(3).await?;
-    let operator = Operator::start(&cluster, &[], None).await?;
+    let operator = Operator::start(&cluster, &[]).await?;
     doomed.flash("flashing", &boards[..2]).await?;
     let later = json!({ "uuid": uids(&boards[2..]), "suspend": true });
     doomed.flash_with("later", later).await?;

@@ -8,42 +8,37 @@ use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_sim::cluster::{Call, Cluster, Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::site::{Operator, PATIENCE, Site};
+use crate::refusals::allow_none;
 
 /// More than there are slots for writes, several times over.
 const CROWD: usize = 300;
 
-impl Site {
-    /// How long a job for these boards takes.
-    async fn time_of(&self, name: &str, boards: &[Instance]) -> Result<Duration> {
-        let began = Instant::now();
-        self.flash(name, boards).await?;
-        let done = self.phase(name, Phase::Completed).await?;
-        assert_eq!(done.done.as_deref(), Some("10/10"));
-        Ok(began.elapsed())
-    }
+/// How long a job for these boards takes.
+async fn time_of(site: &Site, name: &str, boards: &[Instance]) -> Result<Duration> {
+    let began = Instant::now();
+    site.flash(name, boards).await?;
+    let done = site.phase(name, Phase::Completed).await?;
+    assert_eq!(done.done.as_deref(), Some("10/10"));
+    Ok(began.elapsed())
 }
 
 /// Each of the crowd is refused its ledger, tries again after a while, and is refused again.
 #[tokio::test(flavor = "multi_thread")]
 async fn hundreds_of_jobs_whose_ledgers_are_refused_keep_no_job_of_another_namespace_waiting()
 -> Result<()> {
-    let cluster = Cluster::start().await?;
-    cluster.install().await?;
-    for namespace in ["crowd", "calm"] {
-        cluster.make_namespace(namespace).await?;
-    }
-    let crowd = Site::at(&cluster, "crowd", |_| Script::default())?;
-    let calm = Site::at(&cluster, "calm", |_| Script::default())?;
+    let cluster = Cluster::installed().await?;
+    let crowd = Site::on(&cluster).namespace("crowd").start(|_| Script::default()).await?;
+    let calm = Site::on(&cluster).namespace("calm").start(|_| Script::default()).await?;
     let boards = calm.boards(20).await?;
-    crowd.allow_none("configmaps").await?;
-    let _operator = Operator::start(&cluster, &["--leader-elect=false"], None).await?;
-    let alone = calm.time_of("alone", &boards[..10]).await?;
+    allow_none(&crowd, "configmaps").await?;
+    let _operator = Operator::start(&cluster, &["--leader-elect=false"]).await?;
+    let alone = time_of(&calm, "alone", &boards[..10]).await?;
 
     for n in 0..CROWD {
         let nowhere = json!({ "uuid": [format!("nowhere-{n}")] });
@@ -51,11 +46,11 @@ async fn hundreds_of_jobs_whose_ledgers_are_refused_keep_no_job_of_another_names
     }
     // As many as there are slots have to wait before they try again; each time longer.
     eventually("the crowd to be refused", PATIENCE, async || {
-        Ok((crowd.refused("configmaps")? > 64).then_some(()))
+        Ok((crowd.operators.refusals("crowd", "configmaps")? > 64).then_some(()))
     })
     .await?;
 
-    let beside = calm.time_of("beside", &boards[10..]).await?;
+    let beside = time_of(&calm, "beside", &boards[10..]).await?;
     println!("10 boards: {alone:?} alone, {beside:?} beside {CROWD} jobs that are refused");
     // Twice, and room for a machine that has the API server and other tests on it.
     assert!(beside < alone * 4 + Duration::from_secs(5), "{beside:?}, and {alone:?} alone");
@@ -81,7 +76,7 @@ async fn a_read_that_fails_again_and_again_holds_up_no_other_job() -> Result<()>
     gate.judge_reads(move |call| {
         if broken(call, &fixed) { Verdict::Answer(500, failure.clone()) } else { Verdict::Pass }
     });
-    let operator = site.operator_with(&["--max-writes=1"], Some(&gate)).await?;
+    let operator = site.operator_with(&["--max-writes=1"], Some(&gate))?;
     site.flash("stuck", &boards[..1]).await?;
     operator.says("a live read failed and is tried again").await?;
     site.flash("other", &boards[1..]).await?;

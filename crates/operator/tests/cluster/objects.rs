@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::{End, Script};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
 use serde_json::json;
-
-use crate::site::{PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_job_name_will_do() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let (long, dots) = ("a".repeat(63), "9.with.dots-in.it".to_owned());
     for name in [long, dots, "x".repeat(253)] {
         site.flash(&name, &boards).await?;
@@ -33,11 +32,11 @@ async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
     })
     .await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uids = uids(&boards);
     site.flash_with("lost", json!({ "uuid": uids, "retry": { "backoffSeconds": 1 } })).await?;
     let start = site.kubelet.started(1).await.remove(0);
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
     pods.delete(&start.pod, &DeleteParams::default()).await?;
     site.phase("lost", Phase::Completed).await?;
     assert_eq!(site.flashed().len(), 2);
@@ -53,19 +52,19 @@ async fn a_pod_that_somebody_deletes_while_the_operator_is_down_is_made_again() 
     })
     .await?;
     let boards = site.boards(1).await?;
-    let first = site.operator_with(&["--leader-elect=false"], None).await?;
+    let first = site.operator_with(&["--leader-elect=false"], None)?;
     let uids = uids(&boards);
     site.flash_with("lost", json!({ "uuid": uids, "retry": { "limit": 0 } })).await?;
     let start = site.kubelet.started(1).await.remove(0);
     drop(first);
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
     pods.delete(&start.pod, &DeleteParams::default()).await?;
     eventually("the Pod to be gone", PATIENCE, async || {
         Ok(pods.get_opt(&start.pod).await?.is_none().then_some(()))
     })
     .await?;
 
-    let _second = site.operator_with(&["--leader-elect=false"], None).await?;
+    let _second = site.operator_with(&["--leader-elect=false"], None)?;
     site.phase("lost", Phase::Completed).await?;
     let pods: Vec<String> = site.kubelet.starts().into_iter().map(|start| start.pod).collect();
     assert_eq!(pods.len(), 2);
@@ -77,10 +76,10 @@ async fn a_pod_that_somebody_deletes_while_the_operator_is_down_is_made_again() 
 async fn a_running_pod_that_lost_its_label_is_still_followed() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(3))).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("stripped", &boards).await?;
     let start = site.kubelet.started(1).await.remove(0);
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
     let label = "application.flashjob.nbfc.io/job-uid";
     let strip = json!({ "metadata": { "labels": { label: null } } });
     pods.patch(&start.pod, &PatchParams::default(), &Patch::Merge(strip)).await?;
@@ -94,7 +93,7 @@ async fn a_running_pod_that_lost_its_label_is_still_followed() -> Result<()> {
 async fn a_pod_that_cannot_start_is_given_up_with_the_kubelets_words() -> Result<()> {
     let site = Site::new(|_| Script::ending(End::ImagePullBackOff)).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uids = uids(&boards);
     let brief = json!({
         "uuid": uids, "retry": { "limit": 0 }, "timeouts": { "deviceSeconds": 3 },
@@ -118,12 +117,12 @@ async fn a_strangers_service_is_left_alone_and_told() -> Result<()> {
         flashjob_plan::flashjob::names::revision("registry.example/esp32:0.2.0", "0.2.0");
     let target = flashjob_plan::flashjob::names::target(&job.uid().unwrap(), &uids[0], &revision);
     let name = flashjob_plan::flashjob::names::service("crowded", &target);
-    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    let services = site.api::<Service>();
     let strange: Service = serde_json::from_value(json!({
         "metadata": { "name": name }, "spec": { "ports": [{ "port": 80 }] },
     }))?;
     let strange = services.create(&PostParams::default(), &strange).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let failed = site.phase("crowded", Phase::Failed).await?;
     assert_eq!(failed.failures[0].reason, "NameConflict");
     let after = services.get(&name).await?;
@@ -135,11 +134,11 @@ async fn a_strangers_service_is_left_alone_and_told() -> Result<()> {
 async fn a_job_whose_ledger_was_deleted_says_so_and_starts_nothing() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let boards = site.boards(2).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let uids = uids(&boards);
     site.flash_with("forgetful", json!({ "uuid": uids, "rollout": { "maxParallel": 1 } })).await?;
     site.kubelet.started(1).await;
-    let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.namespace);
+    let maps = site.api::<ConfigMap>();
     for ledger in site.ledgers().await? {
         maps.delete(&ledger.name_any(), &DeleteParams::default()).await?;
     }

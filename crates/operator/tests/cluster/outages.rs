@@ -6,12 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::{Cluster, Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-
-use crate::site::{PATIENCE, Site, uids};
 
 /// The addresses of the first so many boards.
 fn addresses(count: usize) -> Vec<String> {
@@ -22,15 +21,13 @@ fn addresses(count: usize) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_is_gone_for_ten_seconds_costs_no_flash_and_no_second_one() -> Result<()>
 {
-    let cluster = Cluster::start().await?;
-    cluster.install().await?;
+    let cluster = Cluster::installed().await?;
     let mut parties = Vec::new();
     for (namespace, flags) in [("lease", vec![]), ("none", vec!["--leader-elect=false"])] {
-        cluster.make_namespace(namespace).await?;
         let script = |_: &Pod| Script::success("").run_for(Duration::from_secs(1));
-        let site = Site::at(&cluster, namespace, script)?;
+        let site = Site::on(&cluster).namespace(namespace).start(script).await?;
         let boards = site.boards(10).await?;
-        let operator = site.operator_with(&flags, None).await?;
+        let operator = site.operator_with(&flags, None)?;
         let brief = json!({ "uuid": uids(&boards), "rollout": { "maxParallel": 3 } });
         site.flash_with("flashjob", brief).await?;
         parties.push((site, operator, flags));
@@ -45,7 +42,7 @@ async fn an_api_server_that_is_gone_for_ten_seconds_costs_no_flash_and_no_second
         let done = eventually("the job to be Completed", PATIENCE, async || {
             // Without its lease it ends. Its Deployment starts it again.
             if operator.has_ended() {
-                *operator = site.operator_with(flags, None).await?;
+                *operator = site.operator_with(flags, None)?;
             }
             let status = site.jobs().get("flashjob").await?.status.unwrap_or_default();
             Ok((status.phase == Some(Phase::Completed)).then_some(status))
@@ -66,7 +63,7 @@ async fn an_api_server_that_takes_a_second_for_every_answer_is_slow_and_nothing_
     let gate = Gate::start(&site.cluster, slowly).await?;
     gate.judge_reads(slowly);
     let boards = site.boards(4).await?;
-    let operator = site.operator_with(&[], Some(&gate)).await?;
+    let operator = site.operator_with(&[], Some(&gate))?;
     let brief = json!({ "uuid": uids(&boards), "rollout": { "maxParallel": 2 } });
     site.flash_with("flashjob", brief).await?;
     let done = site.phase("flashjob", Phase::Completed).await;
@@ -83,8 +80,8 @@ async fn a_watch_whose_past_is_forgotten_lists_anew() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
     let boards = site.two_boards().await?;
-    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate)).await?;
-    operator.says("the first list is complete kind=\"flashjobs\"").await?;
+    let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
+    operator.has_listed("flashjobs", PATIENCE).await?;
     let listed = AtomicBool::new(false);
     let gone = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::crds::{free_address, get};
-use crate::site::{Operator, PATIENCE, Site};
 
 /// An operator that can be asked what it does.
 struct Watched {
@@ -26,7 +26,7 @@ impl Watched {
     async fn start(site: &Site) -> Result<Watched> {
         let metrics = free_address().await?;
         let flag = format!("--metrics-bind-address={metrics}");
-        let operator = site.operator_with(&[&flag], None).await?;
+        let operator = site.operator_with(&[&flag], None)?;
         operator.says("serving metrics").await?;
         Ok(Watched { operator, metrics })
     }
@@ -63,7 +63,7 @@ impl Watched {
 async fn an_instance_wakes_only_the_jobs_that_have_to_do_with_it() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let watched = Watched::start(&site).await?;
-    watched.operator.says("the first list is complete kind=\"instances\"").await?;
+    watched.operator.has_listed("instances", PATIENCE).await?;
     for n in 0..20 {
         let spec =
             json!({ "uuid": [format!("absent-{n}")], "timeouts": { "offlineSeconds": 86400 } });
@@ -154,7 +154,7 @@ async fn a_late_pod_of_a_parked_job_is_taken_away() -> Result<()> {
     let watched = Watched::start(&site).await?;
     site.kubelet.hold();
     site.flash("flashjob", &boards).await?;
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
     let pod = eventually("its Pod", PATIENCE, async || {
         Ok(pods.list(&ListParams::default()).await?.items.pop())
     });

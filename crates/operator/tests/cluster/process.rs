@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::eventually;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -20,7 +22,6 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::crds::{answers, free_address, get};
-use crate::site::{Operator, PATIENCE, Site, cluster};
 
 fn run(words: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_flashjob-operator"))
@@ -69,7 +70,7 @@ async fn metrics_tell_what_happened() -> Result<()> {
         format!("--metrics-bind-address={metrics}"),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let _leader = site.operator_with(&flags, None).await?;
+    let _leader = site.operator_with(&flags, None)?;
     site.flash("flashjob", &boards).await?;
     site.phase("flashjob", Phase::Completed).await?;
     site.cleaned_up().await?;
@@ -97,7 +98,7 @@ async fn metrics_tell_what_happened() -> Result<()> {
 /// and gives up after three probes in a row.
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_and_scrapes_are_answered_whoever_else_is_connected() -> Result<()> {
-    let cluster = cluster().await?;
+    let cluster = Cluster::shared_installed().await?;
     let namespace = format!("--namespace={}", cluster.namespace("crowded").await?);
     let (health, metrics) = (free_address().await?, free_address().await?);
     let flags = [
@@ -106,7 +107,7 @@ async fn probes_and_scrapes_are_answered_whoever_else_is_connected() -> Result<(
         format!("--metrics-bind-address={metrics}"),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let _operator = Operator::start(cluster, &flags, None).await?;
+    let _operator = Operator::start(cluster, &flags).await?;
     answers(health, "/readyz", 200, "ok").await?;
 
     let closed = Arc::new(AtomicUsize::new(0));
@@ -141,11 +142,11 @@ async fn probes_and_scrapes_are_answered_whoever_else_is_connected() -> Result<(
 /// What comes slowly, or not at all, is not waited for; and a connection is good for one request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_good_for_one_request_and_not_for_long() -> Result<()> {
-    let cluster = cluster().await?;
+    let cluster = Cluster::shared_installed().await?;
     let namespace = format!("--namespace={}", cluster.namespace("slow").await?);
     let health = free_address().await?;
     let flag = format!("--health-probe-bind-address={health}");
-    let _operator = Operator::start(cluster, &[&namespace, &flag], None).await?;
+    let _operator = Operator::start(cluster, &[&namespace, &flag]).await?;
     answers(health, "/healthz", 200, "ok").await?;
     for said in
         ["", "GET /healthz HTTP/1.1\r\nHost: te", "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"]
@@ -163,7 +164,8 @@ async fn a_connection_is_good_for_one_request_and_not_for_long() -> Result<()> {
 /// The shipped policy is about the shipped Deployment's Pods, and lets a label's holders reach one port of theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_network_policy_lets_in_scrapes_of_the_operator_and_nothing_else() -> Result<()> {
-    let (client, name) = (cluster().await?.client("admin")?, "operator-controller-manager");
+    let (client, name) =
+        (Cluster::shared_installed().await?.client("admin")?, "operator-controller-manager");
     let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), "operator-system");
     let deployments: Api<Deployment> = Api::namespaced(client, "operator-system");
     let policy = serde_json::to_value(policies.get(name).await?.spec)?;
@@ -182,7 +184,7 @@ async fn the_network_policy_lets_in_scrapes_of_the_operator_and_nothing_else() -
 /// What the shipped roles give the operator's account, and what they do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_may_do_what_it_needs_and_no_more() -> Result<()> {
-    let cluster = cluster().await?;
+    let cluster = Cluster::shared_installed().await?;
     let token =
         cluster.service_account_token("operator-system", "operator-controller-manager").await?;
     let reviews: Api<SelfSubjectAccessReview> = Api::all(cluster.client_with_token(&token)?);

@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
 use flashjob_sim::cluster::{Call, Gate, Verdict};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
+use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::crds::{answers, free_address};
-use crate::site::{Operator, PATIENCE, Site, uids};
 
 /// As an API server says it whose CRD, or a policy, does not have it so.
 const WORDS: &str = "FlashJob \"flashjob\" is invalid: status.completedUUIDs: Too many: 2: must have at most 0 items";
@@ -49,7 +48,7 @@ impl Refusing {
         let gate = Gate::start(&site.cluster, judge).await?;
         let metrics = free_address().await?;
         let flag = format!("--metrics-bind-address={metrics}");
-        let operator = site.operator_with(&[&flag], Some(&gate)).await?;
+        let operator = site.operator_with(&[&flag], Some(&gate))?;
         Ok(Refusing { gate, operator, metrics, refuses })
     }
 
@@ -81,14 +80,12 @@ fn refusal(status: &FlashJobStatus) -> Option<&str> {
     (refused.status == "True").then_some(refused.message.as_str())
 }
 
-impl Site {
-    /// The events of this namespace that tell of a refused status.
-    async fn refusals_told(&self) -> Result<Vec<Event>> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut events = events.list(&ListParams::default()).await?.items;
-        events.retain(|event| event.reason.as_deref() == Some("StatusRefused"));
-        Ok(events)
-    }
+/// The events of this namespace that tell of a refused status.
+async fn refusals_told(site: &Site) -> Result<Vec<Event>> {
+    let events = site.api::<Event>();
+    let mut events = events.list(&ListParams::default()).await?.items;
+    events.retain(|event| event.reason.as_deref() == Some("StatusRefused"));
+    Ok(events)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +112,7 @@ async fn a_status_that_is_refused_is_told_and_written_without_its_lists() -> Res
     let tried = refusing.sent(before.len() + 1).await?;
     let tried: Vec<bool> = tried[before.len()..].iter().map(lists_devices).collect();
     assert_eq!(tried, [true], "what stands is not written again");
-    let told = site.refusals_told().await?;
+    let told = refusals_told(&site).await?;
     assert_eq!(told.len(), 1, "{told:#?}");
     assert_eq!(told[0].type_.as_deref(), Some("Warning"));
     let note = told[0].note.clone().unwrap_or_default();
@@ -146,7 +143,7 @@ async fn a_job_whose_status_is_refused_whatever_it_says_is_flashed_and_told() ->
     answers(refusing.metrics, "/metrics", 200, "flashjob_status_refused_total{form=\"reduced\"}")
         .await?;
     let told = eventually("both refusals to be told", PATIENCE, async || {
-        Ok(Some(site.refusals_told().await?).filter(|told| told.len() == 2))
+        Ok(Some(refusals_told(&site).await?).filter(|told| told.len() == 2))
     });
     for event in told.await? {
         assert!(event.note.clone().unwrap_or_default().contains(WORDS), "{event:#?}");
@@ -177,7 +174,7 @@ async fn a_job_that_was_changed_meanwhile_is_no_refusal() -> Result<()> {
         }
     };
     let gate = Gate::start(&site.cluster, judge).await?;
-    let operator = site.operator_with(&[], Some(&gate)).await?;
+    let operator = site.operator_with(&[], Some(&gate))?;
     site.flash_with("flashjob", json!({ "uuid": uids(&boards) })).await?;
     gate.held().await;
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { "changed": "yes" } } }));
@@ -189,6 +186,6 @@ async fn a_job_that_was_changed_meanwhile_is_no_refusal() -> Result<()> {
     let answered = answers.iter().find(|(call, _)| is_status(call)).map(|(_, code)| *code);
     assert_eq!(answered, Some(422));
     assert!(!operator.log().contains("refuse"), "{}", operator.log());
-    assert_eq!(site.refusals_told().await?, []);
+    assert_eq!(refusals_told(&site).await?, []);
     Ok(())
 }

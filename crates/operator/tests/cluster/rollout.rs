@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::{Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
-
-use crate::site::{PATIENCE, Site, uids};
 
 /// Fails the boards at these addresses.
 fn failing(addresses: &'static [&'static str]) -> impl Fn(&Pod) -> Script + Send + Sync {
@@ -28,7 +27,7 @@ fn failing(addresses: &'static [&'static str]) -> impl Fn(&Pod) -> Script + Send
 async fn batches_of_two_come_in_order() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_millis(300))).await?;
     let boards = site.boards(5).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let rollout =
         json!({ "uuid": uids(&boards), "rollout": { "batchSize": 2, "delaySeconds": 1 } });
     site.flash_with("steps", rollout).await?;
@@ -54,7 +53,7 @@ async fn batches_of_two_come_in_order() -> Result<()> {
 async fn the_budget_stops_new_starts_and_more_budget_goes_on() -> Result<()> {
     let site = Site::new(failing(&["192.0.2.11", "192.0.2.12"])).await?;
     let boards = site.boards(5).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let limits = json!({
         "uuid": uids(&boards), "retry": { "limit": 0 },
         "rollout": { "batchSize": 1, "maxFailures": "20%" },
@@ -83,7 +82,7 @@ async fn a_failure_is_retried_a_nonce_asks_again_and_the_pods_words_are_kept() -
     })
     .await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let retry = json!({ "uuid": uids(&boards), "retry": { "limit": 1, "backoffSeconds": 1 } });
     site.flash_with("stubborn", retry).await?;
     let failed = site.phase("stubborn", Phase::Failed).await?;
@@ -100,7 +99,7 @@ async fn a_failure_is_retried_a_nonce_asks_again_and_the_pods_words_are_kept() -
 async fn a_job_is_held_goes_on_and_is_ended_early() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
     let boards = site.boards(3).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let one = json!({ "uuid": uids(&boards), "rollout": { "maxParallel": 1 } });
     site.flash_with("held", one).await?;
     site.kubelet.started(1).await;
@@ -127,7 +126,7 @@ async fn a_job_is_held_goes_on_and_is_ended_early() -> Result<()> {
 async fn a_finished_job_goes_after_its_time() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let brief = json!({ "uuid": uids(&boards), "ttlSecondsAfterFinished": 2 });
     site.flash_with("brief", brief).await?;
     site.phase("brief", Phase::Completed).await?;
@@ -142,7 +141,7 @@ async fn a_finished_job_goes_after_its_time() -> Result<()> {
 async fn firmware_back_and_forth_flashes_each_time_and_never_two_at_once() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_millis(700))).await?;
     let boards = site.boards(1).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("there-and-back", &boards).await?;
     site.kubelet.started(1).await;
     // Before the first has ended.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::{FlashJob, Phase};
-use flashjob_sim::flashjob::Akri;
+use flashjob_sim::PATIENCE;
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
 use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
 use serde_json::Value;
-
-use crate::site::{Site, cluster, uids};
 
 /// A flash that takes longer than the pause between two statuses, so that each of its states is seen.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
@@ -22,7 +22,7 @@ const SAMPLE: &str = include_str!("../../../../config/samples/application_v1alph
 async fn two_boards_are_flashed_and_the_job_is_kept_as_a_record() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(LONG_ENOUGH)).await?;
     let boards = site.two_boards().await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
 
     let working = site.phase("flashjob", Phase::InProgress).await?;
@@ -63,7 +63,7 @@ async fn two_boards_are_flashed_and_the_job_is_kept_as_a_record() -> Result<()> 
 async fn the_flash_pod_gets_what_the_original_gives_it() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let board = site.board("192.0.2.11").await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("one", std::slice::from_ref(&board)).await?;
     let done = site.phase("one", Phase::Completed).await?;
     assert_eq!(done.host_endpoint.as_deref(), Some("192.0.2.11"));
@@ -88,18 +88,17 @@ async fn the_flash_pod_gets_what_the_original_gives_it() -> Result<()> {
 /// names of two Instances: a device may be written either way.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_sample_applies_unchanged_and_completes() -> Result<()> {
-    let cluster = cluster().await?;
-    cluster.make_namespace("default").await?;
-    let site = Site::at(cluster, "default", |_| Script::success("").run_for(LONG_ENOUGH))?;
-    let akri = Akri::new(cluster.client("akri")?, "default", "http-disc");
+    let cluster = Cluster::shared_installed().await?;
+    let site = Site::on(cluster).namespace("default");
+    let site = site.start(|_| Script::success("").run_for(LONG_ENOUGH)).await?;
     for (name, endpoint) in [
         ("d95c7c2d-7dc5-427b-9bf7-51a5d299c99e", "192.0.2.21"),
         ("44606d10-7c29-4098-9d6a-dc16f95090d1", "192.0.2.22"),
     ] {
-        akri.discover_named(name, endpoint, "esp32", "thermo", "0.1.0").await?;
+        site.akri.discover_named(name, endpoint, "esp32", "thermo", "0.1.0").await?;
     }
-    let operator = site.operator().await?;
-    operator.says("the first list is complete kind=\"instances\"").await?;
+    let operator = site.operator()?;
+    operator.has_listed("instances", PATIENCE).await?;
     cluster.apply_yaml(SAMPLE).await?;
     let done = site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(done.completed_uuids[0], "d95c7c2d-7dc5-427b-9bf7-51a5d299c99e");
@@ -136,9 +135,9 @@ async fn columns(site: &Site) -> Result<Vec<String>> {
 }
 
 async fn events(site: &Site, job: &FlashJob) -> Result<Vec<String>> {
-    let events: Api<Event> = Api::namespaced(site.client.clone(), &site.namespace);
+    let events = site.api::<Event>();
     let uid = job.uid();
-    flashjob_sim::eventually("three events", crate::site::PATIENCE, async || {
+    flashjob_sim::eventually("three events", PATIENCE, async || {
         let mut items = events.list(&ListParams::default()).await?.items;
         items.retain(|e| e.regarding.as_ref().and_then(|r| r.uid.clone()) == uid);
         items.sort_by_key(|e| e.event_time.as_ref().map(|t| t.0));

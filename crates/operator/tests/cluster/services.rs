@@ -5,16 +5,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
 use flashjob_sim::node::kubelet::NODE_IP;
 use flashjob_sim::node::load_balancer::ADDRESS_POOL;
-use flashjob_sim::{clock, eventually};
+use flashjob_sim::{Operator, PATIENCE, clock, eventually};
 use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
 use serde_json::json;
-
-use crate::site::{Operator, PATIENCE, Site, uids};
 
 /// What the flash containers were told to tell their boards.
 fn addresses(site: &Site) -> Vec<String> {
@@ -26,12 +25,12 @@ fn addresses(site: &Site) -> Vec<String> {
 async fn boards_are_flashed_one_by_one_through_the_node_port_they_dial() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
     let boards = site.boards(4).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let service = json!({ "type": "NodePort" });
     for (name, boards) in [("first", &boards[..2]), ("second", &boards[2..])] {
         site.flash_with(name, json!({ "uuid": uids(boards), "service": service })).await?;
     }
-    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    let services = site.api::<Service>();
     let seen = eventually("a Service", PATIENCE, async || {
         Ok(services.list(&ListParams::default()).await?.items.into_iter().next())
     })
@@ -54,14 +53,14 @@ async fn a_flash_in_the_nodes_network_has_to_be_allowed() -> Result<()> {
     let boards = site.two_boards().await?;
     let spec = json!({ "uuid": uids(&boards), "service": { "type": "None" } });
     {
-        let _operator = site.operator().await?;
+        let _operator = site.operator()?;
         site.flash_with("flashjob", spec).await?;
         let what = "the job to be refused";
         let refused = site.status("flashjob", what, |s| s.phase == Some(Phase::Failed)).await?;
         let message = refused.message.unwrap_or_default();
         assert!(message.contains("--allow-host-network"), "{message}");
     }
-    let _operator = site.operator_with(&["--allow-host-network"], None).await?;
+    let _operator = site.operator_with(&["--allow-host-network"], None)?;
     site.phase("flashjob", Phase::Completed).await?;
     assert_eq!(addresses(&site), [NODE_IP; 2]);
     site.cleaned_up().await
@@ -72,7 +71,7 @@ async fn a_job_without_a_load_balancer_goes_on_when_it_is_told_to_use_node_ports
     let site = Site::new(|_| Script::default()).await?;
     site.balancer.withhold(None);
     let board = site.board("192.0.2.11").await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("flashjob", std::slice::from_ref(&board)).await?;
     let waits = |s: &flashjob_api::flashjob::FlashJobStatus| {
         s.in_flight.iter().any(|f| f.state == DeviceState::Addressing)
@@ -91,7 +90,7 @@ async fn what_a_job_may_ask_of_load_balancers_is_for_the_operators_flags_to_say(
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(3).await?;
     let asks = |board: usize, service: serde_json::Value| json!({ "uuid": uids(&boards[board..=board]), "service": service });
-    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    let services = site.api::<Service>();
     // Services that get no address stay to be looked at.
     site.balancer.withhold(None);
     let annotations = async || {
@@ -117,14 +116,14 @@ async fn what_a_job_may_ask_of_load_balancers_is_for_the_operators_flags_to_say(
         .await
     };
     {
-        let _operator = site.operator().await?;
+        let _operator = site.operator()?;
         refused("named", &format!("spec.service.annotations[{NAMED}]"), "--service-annotations=")
             .await?;
         asked_for(POOL).await?;
         assert!(!annotations().await?.iter().any(|key| key == NAMED));
     }
     let flags = ["--service-annotations=external-dns.*", "--load-balancer-classes=inside"];
-    let _operator = site.operator_with(&flags, None).await?;
+    let _operator = site.operator_with(&flags, None)?;
     refused("public", "spec.service.loadBalancerClass \"public\"", "--load-balancer-classes")
         .await?;
     refused("pool", &format!("spec.service.annotations[{POOL}]"), "--service-annotations=").await?;
@@ -137,7 +136,7 @@ async fn what_a_job_may_ask_of_load_balancers_is_for_the_operators_flags_to_say(
 
 /// Waits until a Service in the namespace is so old that another one would make no sense.
 async fn has_waited(site: &Site) -> Result<()> {
-    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    let services = site.api::<Service>();
     eventually("a Service to have waited for 6 s", PATIENCE, async || {
         let listed = services.list(&ListParams::default()).await?;
         let created = listed.items.first().and_then(ResourceExt::creation_timestamp);
@@ -150,16 +149,12 @@ async fn has_waited(site: &Site) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_nobody_serves_holds_up_no_other_tenant_and_who_is_held_up_says_so()
 -> Result<()> {
-    let cluster = Cluster::start().await?;
-    cluster.install().await?;
-    for namespace in ["careless", "careful"] {
-        cluster.make_namespace(namespace).await?;
-    }
-    let careless = Site::at(&cluster, "careless", |_| Script::default())?;
-    let careful = Site::at(&cluster, "careful", |_| Script::default())?;
+    let cluster = Cluster::installed().await?;
+    let careless = Site::on(&cluster).namespace("careless").start(|_| Script::default()).await?;
+    let careful = Site::on(&cluster).namespace("careful").start(|_| Script::default()).await?;
     let boards = careless.two_boards().await?;
     let other = careful.board("192.0.2.21").await?;
-    let _operator = Operator::start(&cluster, &[], None).await?;
+    let _operator = Operator::start(&cluster, &[]).await?;
     let typo = |board| {
         // API servers before 1.24 drop the class, so that any load balancer serves the Service; they keep the pool.
         let pool = json!({ ADDRESS_POOL: "typo" });

@@ -4,33 +4,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::cluster::AuditEntry;
-use flashjob_sim::eventually;
-use flashjob_sim::node::{LoadBalancer, Pool, Script};
+use flashjob_sim::cluster::{AuditEntry, Cluster};
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::{PATIENCE, eventually};
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::site::{PATIENCE, Site};
-
-const OPERATOR: &str = "system:serviceaccount:operator-system:operator-controller-manager";
-
-impl Site {
-    /// What the operator has written in this namespace, refused writes included.
-    fn operators_writes(&self) -> Result<Vec<AuditEntry>> {
-        let mut writes = self.cluster.writes(&self.namespace)?;
-        writes.retain(|write| write.user == OPERATOR);
-        Ok(writes)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_finished_jobs_get_no_writes_also_from_a_new_operator() -> Result<()> {
-    let mut site = Site::new(|_| Script::default()).await?;
-    let client = site.cluster.client("load-balancer")?;
-    site.balancer = LoadBalancer::start(client, Some(&site.namespace), Pool::of(100));
+    let site = Site::on(Cluster::shared_installed().await?).pool(Pool::of(100));
+    let site = site.start(|_| Script::default()).await?;
     let boards = site.boards(100).await?;
-    let first = site.operator_with(&["--leader-elect=false"], None).await?;
+    let first = site.operator_with(&["--leader-elect=false"], None)?;
     for (n, board) in boards.iter().enumerate() {
         site.flash(&format!("job-{n}"), std::slice::from_ref(board)).await?;
     }
@@ -46,18 +33,18 @@ async fn a_hundred_finished_jobs_get_no_writes_also_from_a_new_operator() -> Res
     let mut last = None;
     eventually("two seconds without a write", PATIENCE, async || {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let now = site.operators_writes()?.iter().map(|write| write.at).max();
+        let now = site.operators.writes(&site.namespace)?.iter().map(|write| write.at).max();
         Ok((std::mem::replace(&mut last, now) == now).then_some(()))
     })
     .await?;
     drop(first);
 
-    let second = site.operator_with(&["--leader-elect=false"], None).await?;
+    let second = site.operator_with(&["--leader-elect=false"], None)?;
     for kind in ["flashjobs", "pods", "services", "instances"] {
-        second.says(&format!("the first list is complete kind=\"{kind}\"")).await?;
+        second.has_listed(kind, PATIENCE).await?;
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let mut writes = site.operators_writes()?;
+    let mut writes = site.operators.writes(&site.namespace)?;
     writes.retain(|write| Some(write.at) > last);
     assert_eq!(writes, []);
     assert_eq!(site.flashed().len(), 100);
@@ -73,7 +60,7 @@ async fn six_thousand_devices_in_one_job_are_applied_counted_and_flashed_if_they
         (0..6_000).map(|n| format!("5f1c7e0a-{:04x}-4b1d-9a52-{n:012x}", n % 65_536)).collect();
     uuid[17] = boards[0].uid().unwrap();
     uuid[5_999] = boards[1].uid().unwrap();
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let job = json!({
         "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
         "kind": "FlashJob",
@@ -111,7 +98,8 @@ async fn six_thousand_devices_in_one_job_are_applied_counted_and_flashed_if_they
     assert!(size < 100_000, "the status has {size} bytes");
     // A 5xx is the server's own trouble, such as giving out cluster addresses to many at once, and is tried again.
     let refused = |w: &AuditEntry| (400..500).contains(&w.code) && w.code != 409;
-    let refused: Vec<AuditEntry> = site.operators_writes()?.into_iter().filter(refused).collect();
+    let refused: Vec<AuditEntry> =
+        site.operators.writes(&site.namespace)?.into_iter().filter(refused).collect();
     assert!(refused.is_empty(), "{refused:#?}");
     Ok(())
 }

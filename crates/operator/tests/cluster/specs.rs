@@ -3,14 +3,12 @@
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-
-use crate::site::{PATIENCE, Site, uids};
 
 const JOBS: &str = "/apis/application.flashjob.nbfc.io/v1alpha1/namespaces";
 
@@ -100,40 +98,43 @@ fn in_numbers() -> Vec<Row> {
     ]
 }
 
-impl Site {
-    /// Creates a job as it is written. `Err` has the server's words.
-    async fn write(&self, name: &str, good: &Value, change: &Value) -> Result<Result<(), String>> {
-        let mut job = json!({
-            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
-            "kind": "FlashJob",
-            "metadata": { "name": name },
-            "spec": good,
-        });
-        for (key, value) in change.as_object().context("a change")? {
-            job["spec"][key] = value.clone();
-        }
-        let request = http::Request::post(format!("{JOBS}/{}/flashjobs", self.namespace))
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(&job)?)?;
-        match self.client.request::<Value>(request).await {
-            Ok(_) => Ok(Ok(())),
-            Err(kube::Error::Api(status)) if status.code == 422 => Ok(Err(status.message)),
-            Err(other) => Err(other.into()),
-        }
+/// Creates a job as it is written. `Err` has the server's words.
+async fn write(
+    site: &Site,
+    name: &str,
+    good: &Value,
+    change: &Value,
+) -> Result<Result<(), String>> {
+    let mut job = json!({
+        "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
+        "kind": "FlashJob",
+        "metadata": { "name": name },
+        "spec": good,
+    });
+    for (key, value) in change.as_object().context("a change")? {
+        job["spec"][key] = value.clone();
     }
+    let request = http::Request::post(format!("{JOBS}/{}/flashjobs", site.namespace))
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(&job)?)?;
+    match site.client.request::<Value>(request).await {
+        Ok(_) => Ok(Ok(())),
+        Err(kube::Error::Api(status)) if status.code == 422 => Ok(Err(status.message)),
+        Err(other) => Err(other.into()),
+    }
+}
 
-    /// Waits for the operator's word on a job that typed clients cannot read.
-    async fn verdict(&self, name: &str) -> Result<FlashJobStatus> {
-        let path = format!("{JOBS}/{}/flashjobs/{name}", self.namespace);
-        eventually(&format!("a verdict on {name}"), PATIENCE, async || {
-            let request = http::Request::get(&path).body(Vec::new())?;
-            let job: Value = self.client.request(request).await?;
-            let status: FlashJobStatus =
-                serde_json::from_value(job.get("status").cloned().unwrap_or_else(|| json!({})))?;
-            Ok(status.phase.is_some().then_some(status))
-        })
-        .await
-    }
+/// Waits for the operator's word on a job that typed clients cannot read.
+async fn verdict(site: &Site, name: &str) -> Result<FlashJobStatus> {
+    let path = format!("{JOBS}/{}/flashjobs/{name}", site.namespace);
+    eventually(&format!("a verdict on {name}"), PATIENCE, async || {
+        let request = http::Request::get(&path).body(Vec::new())?;
+        let job: Value = site.client.request(request).await?;
+        let status: FlashJobStatus =
+            serde_json::from_value(job.get("status").cloned().unwrap_or_else(|| json!({})))?;
+        Ok(status.phase.is_some().then_some(status))
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,19 +147,19 @@ async fn a_spec_that_makes_no_sense_is_told_by_its_field_and_nothing_is_made_for
         "version": "0.2.0",
         "flashjobPodImage": "registry.example/flasher:1",
     });
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let rows = [in_lists(), in_words(), in_numbers()].concat();
     let mut taken = Vec::new();
     for (n, (change, field, words)) in rows.iter().enumerate() {
         let name = format!("bad-{n}");
-        match site.write(&name, &good, change).await.with_context(|| change.to_string())? {
+        match write(&site, &name, &good, change).await.with_context(|| change.to_string())? {
             Ok(()) => taken.push((name, change, field, words)),
             Err(refusal) => assert!(refusal.contains(field), "{change}: {refusal}"),
         }
     }
     assert!(taken.len() < rows.len(), "the schema refuses most of them");
     for (name, change, field, words) in taken {
-        let verdict = site.verdict(&name).await?;
+        let verdict = verdict(&site, &name).await?;
         let message = verdict.message.unwrap_or_default();
         assert_eq!(verdict.phase, Some(Phase::Failed), "{change}: {message}");
         assert_eq!(verdict.conditions[1].reason, "InvalidSpec", "{change}: {message}");
@@ -166,14 +167,14 @@ async fn a_spec_that_makes_no_sense_is_told_by_its_field_and_nothing_is_made_for
         assert!(!words.is_empty() && message.contains(words), "{change}: {message}");
     }
     let all = ListParams::default();
-    let pods: Api<Pod> = Api::namespaced(site.client.clone(), &site.namespace);
-    let services: Api<Service> = Api::namespaced(site.client.clone(), &site.namespace);
+    let pods = site.api::<Pod>();
+    let services = site.api::<Service>();
     assert_eq!(pods.list(&all).await?.items, []);
     assert_eq!(services.list(&all).await?.items, []);
     assert_eq!(site.ledgers().await?, []);
 
     // The same without the mistake.
-    site.write("good", &good, &json!({})).await?.map_err(anyhow::Error::msg)?;
+    write(&site, "good", &good, &json!({})).await?.map_err(anyhow::Error::msg)?;
     site.phase("good", Phase::Completed).await?;
     Ok(())
 }

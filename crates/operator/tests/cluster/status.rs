@@ -5,21 +5,20 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{DeviceState, FlashJob, Phase};
-use flashjob_sim::eventually;
+use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-
-use crate::site::{PATIENCE, Site, uids};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_erased_and_a_nonsensical_status_are_rebuilt_and_nothing_is_flashed_again() -> Result<()>
 {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(8))).await?;
     let boards = site.two_boards().await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
     site.phase("flashjob", Phase::InProgress).await?;
     site.kubelet.started(2).await;
@@ -70,7 +69,7 @@ async fn an_erased_and_a_nonsensical_status_are_rebuilt_and_nothing_is_flashed_a
 async fn an_idle_cluster_gets_no_writes() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.two_boards().await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("done", &boards).await?;
     site.phase("done", Phase::Completed).await?;
     // One that waits for a device nobody has seen.
@@ -108,7 +107,7 @@ async fn an_idle_cluster_gets_no_writes() -> Result<()> {
 async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.boards(4).await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     let nulls = json!({
         "firmware": "registry.example/esp32:0.2.0",
         "version": "0.2.0",
@@ -160,7 +159,7 @@ async fn every_optional_field_may_be_null_and_every_way_of_applying_takes_it() -
 async fn a_refused_ledger_is_told_and_tried_again() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
     let boards = site.two_boards().await?;
-    let quotas: Api<ResourceQuota> = Api::namespaced(site.client.clone(), &site.namespace);
+    let quotas = site.api::<ResourceQuota>();
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": { "name": "tight" },
         "spec": { "hard": { "configmaps": "0" } },
@@ -170,14 +169,14 @@ async fn a_refused_ledger_is_told_and_tried_again() -> Result<()> {
     let used =
         json!({ "status": { "hard": { "configmaps": "0" }, "used": { "configmaps": "0" } } });
     quotas.patch_status("tight", &PatchParams::default(), &Patch::Merge(used)).await?;
-    let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.namespace);
+    let maps = site.api::<ConfigMap>();
     let probe: ConfigMap =
         serde_json::from_value(json!({ "metadata": { "generateName": "probe-" } }))?;
     eventually("the quota to be in force", PATIENCE, async || {
         Ok(maps.create(&PostParams::default(), &probe).await.is_err().then_some(()))
     })
     .await?;
-    let _operator = site.operator().await?;
+    let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
     let refused = site.status("flashjob", "the refusal to be told", |s| {
         s.message.as_ref().is_some_and(|m| m.contains("quota"))

@@ -5,8 +5,10 @@ mod table;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use flashjob_sim::eventually;
-use flashjob_sim::node::{LoadBalancer, Pool, Script};
+use flashjob_sim::cluster::Cluster;
+use flashjob_sim::flashjob::{Site, uids};
+use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -15,80 +17,75 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use self::table::{Refused, Row, allowed, flash, refused, spec, volume};
-use crate::site::{PATIENCE, Site, uids};
 
-impl Site {
-    /// A namespace with addresses for everyone, where Pods are made and none starts.
-    async fn for_templates() -> Result<Site> {
-        let mut site = Site::new(|_| Script::default()).await?;
-        let client = site.cluster.client("load-balancer")?;
-        site.balancer = LoadBalancer::start(client, Some(&site.namespace), Pool::of(100));
-        site.kubelet.hold();
-        Ok(site)
-    }
+/// A namespace with addresses for everyone, where Pods are made and none starts.
+async fn for_templates() -> Result<Site> {
+    let site = Site::on(Cluster::shared_installed().await?).pool(Pool::of(100));
+    let site = site.start(|_| Script::default()).await?;
+    site.kubelet.hold();
+    Ok(site)
+}
 
-    /// A job for each row, with a board of its own.
-    async fn flash_all(&self, rows: &[Row]) -> Result<()> {
-        let boards = self.boards(rows.len()).await?;
-        for (n, ((template, ..), board)) in rows.iter().zip(boards).enumerate() {
-            let more = json!({ "uuid": uids(&[board]), "podTemplate": template });
-            self.flash_with(&format!("allowed-{n}"), more).await?;
-        }
-        Ok(())
+/// A job for each row, with a board of its own.
+async fn flash_all(site: &Site, rows: &[Row]) -> Result<()> {
+    let boards = site.boards(rows.len()).await?;
+    for (n, ((template, ..), board)) in rows.iter().zip(boards).enumerate() {
+        let more = json!({ "uuid": uids(&[board]), "podTemplate": template });
+        site.flash_with(&format!("allowed-{n}"), more).await?;
     }
+    Ok(())
+}
 
-    /// A job for each template that is refused.
-    async fn refuse_all(&self, rows: &[Refused]) -> Result<()> {
-        let board = self.board("192.0.2.254").await?;
-        for (n, (template, _)) in rows.iter().enumerate() {
-            let more = json!({ "uuid": [board.uid()], "podTemplate": template });
-            self.flash_with(&format!("refused-{n}"), more).await?;
-        }
-        Ok(())
+/// A job for each template that is refused.
+async fn refuse_all(site: &Site, rows: &[Refused]) -> Result<()> {
+    let board = site.board("192.0.2.254").await?;
+    for (n, (template, _)) in rows.iter().enumerate() {
+        let more = json!({ "uuid": [board.uid()], "podTemplate": template });
+        site.flash_with(&format!("refused-{n}"), more).await?;
     }
+    Ok(())
+}
 
-    /// Waits for the Pod of each row, and looks whether it has what the row says.
-    async fn all_have_pods(&self, rows: &[Row]) -> Result<()> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut made = BTreeMap::new();
-        let all = eventually("a Pod for each job", PATIENCE, async || {
-            let list = pods.list(&ListParams::default()).await?.items;
-            made = list.into_iter().map(|pod| (pod.labels()["app"].clone(), pod)).collect();
-            Ok((made.len() == rows.len()).then_some(()))
-        });
-        all.await.with_context(|| format!("there are {:?}", made.keys()))?;
-        for (n, (template, at, expected)) in rows.iter().enumerate() {
-            let pod = serde_json::to_value(&made[&format!("allowed-{n}")])?;
-            let found = pod.pointer(at).unwrap_or(&Value::Null);
-            let entries = found.as_array().into_iter().flatten();
-            let there = has(found, expected) || entries.clone().any(|entry| has(entry, expected));
-            assert!(there, "{template}: {at} is {found}");
-        }
-        Ok(())
+/// Waits for the Pod of each row, and looks whether it has what the row says.
+async fn all_have_pods(site: &Site, rows: &[Row]) -> Result<()> {
+    let pods = site.api::<Pod>();
+    let mut made = BTreeMap::new();
+    let all = eventually("a Pod for each job", PATIENCE, async || {
+        let list = pods.list(&ListParams::default()).await?.items;
+        made = list.into_iter().map(|pod| (pod.labels()["app"].clone(), pod)).collect();
+        Ok((made.len() == rows.len()).then_some(()))
+    });
+    all.await.with_context(|| format!("there are {:?}", made.keys()))?;
+    for (n, (template, at, expected)) in rows.iter().enumerate() {
+        let pod = serde_json::to_value(&made[&format!("allowed-{n}")])?;
+        let found = pod.pointer(at).unwrap_or(&Value::Null);
+        let entries = found.as_array().into_iter().flatten();
+        let there = has(found, expected) || entries.clone().any(|entry| has(entry, expected));
+        assert!(there, "{template}: {at} is {found}");
     }
+    Ok(())
+}
 
-    /// Waits until each of them is invalid, and its message begins with the path.
-    async fn all_are_invalid(&self, rows: &[Refused]) -> Result<()> {
-        for (n, (template, path)) in rows.iter().enumerate() {
-            let name = format!("refused-{n}");
-            let verdict = self.status(&name, "a verdict", |s| s.phase.is_some()).await?;
-            let (reason, words) =
-                (&verdict.conditions[1].reason, verdict.message.unwrap_or_default());
-            assert_eq!(reason, "InvalidSpec", "{template}: {words}");
-            let path = format!("spec.podTemplate.{path} ");
-            assert!(words.starts_with(&path), "{template}: {words}");
-            assert!(words.len() > path.len() + 20, "{words}");
-        }
-        // What there is belongs to others.
-        let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
-        let services = services.list(&ListParams::default()).await?.items.into_iter();
-        let ledgers = self.ledgers().await?.into_iter();
-        let metas = services.map(|s| s.metadata).chain(ledgers.map(|l| l.metadata));
-        for owner in metas.flat_map(|meta| meta.owner_references.unwrap_or_default()) {
-            assert!(owner.name.starts_with("allowed-"), "{owner:?}");
-        }
-        Ok(())
+/// Waits until each of them is invalid, and its message begins with the path.
+async fn all_are_invalid(site: &Site, rows: &[Refused]) -> Result<()> {
+    for (n, (template, path)) in rows.iter().enumerate() {
+        let name = format!("refused-{n}");
+        let verdict = site.status(&name, "a verdict", |s| s.phase.is_some()).await?;
+        let (reason, words) = (&verdict.conditions[1].reason, verdict.message.unwrap_or_default());
+        assert_eq!(reason, "InvalidSpec", "{template}: {words}");
+        let path = format!("spec.podTemplate.{path} ");
+        assert!(words.starts_with(&path), "{template}: {words}");
+        assert!(words.len() > path.len() + 20, "{words}");
     }
+    // What there is belongs to others.
+    let services = site.api::<Service>();
+    let services = services.list(&ListParams::default()).await?.items.into_iter();
+    let ledgers = site.ledgers().await?.into_iter();
+    let metas = services.map(|s| s.metadata).chain(ledgers.map(|l| l.metadata));
+    for owner in metas.flat_map(|meta| meta.owner_references.unwrap_or_default()) {
+        assert!(owner.name.starts_with("allowed-"), "{owner:?}");
+    }
+    Ok(())
 }
 
 /// Whether all that is expected is there; the server may have added more.
@@ -102,7 +99,7 @@ fn has(found: &Value, expected: &Value) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_template_may_say_is_in_the_pod_and_what_it_may_not_is_named_by_its_path()
 -> Result<()> {
-    let site = Site::for_templates().await?;
+    let site = for_templates().await?;
     let class = site.namespace.as_str();
     let runtime: RuntimeClass =
         serde_json::from_value(json!({ "metadata": { "name": class }, "handler": "kata" }))?;
@@ -114,17 +111,17 @@ async fn what_a_template_may_say_is_in_the_pod_and_what_it_may_not_is_named_by_i
     let rows = allowed(class);
     let (too_much, ours) = refused();
     let refused = [too_much, ours].concat();
-    let _operator = site.operator().await?;
-    site.flash_all(&rows).await?;
-    site.refuse_all(&refused).await?;
-    site.all_have_pods(&rows).await?;
-    site.all_are_invalid(&refused).await
+    let _operator = site.operator()?;
+    flash_all(&site, &rows).await?;
+    refuse_all(&site, &refused).await?;
+    all_have_pods(&site, &rows).await?;
+    all_are_invalid(&site, &refused).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_trusts_templates_lets_them_do_what_a_pod_may_and_keeps_what_is_its_own()
 -> Result<()> {
-    let site = Site::for_templates().await?;
+    let site = for_templates().await?;
     let own = |key: &str, value: Value| flash(json!({ key: value }));
     let pod = |key: &str, value: Value| spec(json!({ key: value }));
     let device = json!({ "name": "dev", "hostPath": { "path": "/dev" } });
@@ -157,9 +154,9 @@ async fn an_operator_that_trusts_templates_lets_them_do_what_a_pod_may_and_keeps
     ];
     // Two entries for the flash container, and what cannot be read, are refused either way.
     let (_, ours) = refused();
-    let _operator = site.operator_with(&["--unsafe-pod-templates"], None).await?;
-    site.flash_all(&rows).await?;
-    site.refuse_all(&ours).await?;
-    site.all_have_pods(&rows).await?;
-    site.all_are_invalid(&ours).await
+    let _operator = site.operator_with(&["--unsafe-pod-templates"], None)?;
+    flash_all(&site, &rows).await?;
+    refuse_all(&site, &ours).await?;
+    all_have_pods(&site, &rows).await?;
+    all_are_invalid(&site, &ours).await
 }

@@ -2,17 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_sim::eventually;
+use flashjob_sim::{eventually, programs};
 
-use crate::programs;
-
-fn demo(folder: &Path, devices: &str) -> Result<std::process::Child> {
-    Command::new(folder.join("flashjob-sim"))
+async fn demo(devices: &str) -> Result<std::process::Child> {
+    // It looks for the others beside it.
+    for other in ["flashjob-flasher", "kubectl-flashjob"] {
+        programs::built(other).await?;
+    }
+    Command::new(programs::built("flashjob-sim").await?)
         .args(["demo", "--devices", devices, "--speed", "30"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -32,8 +33,7 @@ fn well(output: &Output) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_at_once_and_the_boards_agree() -> Result<()> {
-    let folder = programs().await?;
-    let (one, two) = (demo(folder, "8")?, demo(folder, "8")?);
+    let (one, two) = (demo("8").await?, demo("8").await?);
     well(&one.wait_with_output()?);
     well(&two.wait_with_output()?);
     Ok(())
@@ -69,7 +69,7 @@ fn below(pid: u32) -> Result<HashSet<u32>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_leaves_nothing_running() -> Result<()> {
-    let mut demo = demo(programs().await?, "8")?;
+    let mut demo = demo("8").await?;
     let out = BufReader::new(demo.stdout.take().context("no output")?);
     let mut lines = out.lines();
     // Until boards are being flashed.

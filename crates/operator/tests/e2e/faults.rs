@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::flashjob::stage::{Account, Outcome, Stage};
-use flashjob_sim::flashjob::{Fault, Times};
+use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::site::{Account, Outcome};
+use flashjob_sim::flashjob::{Fault, Site, Times};
 use serde_json::json;
 
-use crate::{NEW, stage};
+use crate::{NEW, site};
 
 /// What is wrong with a board, and what has to come of it.
 fn faults() -> Vec<(Fault, Times, Result<(), &'static str>)> {
@@ -27,23 +28,23 @@ fn faults() -> Vec<(Fault, Times, Result<(), &'static str>)> {
 }
 
 /// Every tenth board is faulty. The job's account must be the boards', and every failure must have its reason.
-async fn rollout(stage: &Stage, spec: serde_json::Value) -> Result<()> {
+async fn rollout(site: &Site<Field>, spec: serde_json::Value) -> Result<()> {
     let faults = faults();
     let expected = |number: usize| match number % 10 {
         3 => Some(&faults[number / 10 % faults.len()]),
         _ => None,
     };
-    for (number, board) in stage.boards.iter().enumerate() {
+    for (number, board) in site.field.boards.iter().enumerate() {
         if let Some((fault, times, _)) = expected(number) {
             board.inject(fault.clone(), *times);
         }
     }
-    stage.flash("fleet", NEW, spec).await?;
-    let status = stage.finished("fleet", Duration::from_secs(600)).await?;
-    let account = Account::take(stage, &status, NEW);
+    site.flash("fleet", NEW, spec).await?;
+    let status = site.finished("fleet", Duration::from_secs(600)).await?;
+    let account = Account::take(site, &status, NEW);
     assert_eq!(account.disagreements(), Vec::<String>::new());
-    assert_eq!(account.entries.len(), stage.boards.len());
-    for (number, board) in stage.boards.iter().enumerate() {
+    assert_eq!(account.entries.len(), site.field.boards.len());
+    for (number, board) in site.field.boards.iter().enumerate() {
         let entry = account.entries.iter().find(|e| e.endpoint == board.endpoint()).unwrap();
         let wanted = match expected(number).map(|(_, _, end)| end) {
             Some(Err(reason)) => Outcome::Failed((*reason).to_owned()),
@@ -56,11 +57,11 @@ async fn rollout(stage: &Stage, spec: serde_json::Value) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_boards_of_two_kinds_and_every_tenth_is_faulty() -> Result<()> {
-    let stage = stage(200, &["esp32s2", "esp32c3"]).await?;
+    let (site, _operator) = site(200, &["esp32s2", "esp32c3"]).await?;
     let spec = json!({
         "rollout": { "maxParallel": 25 },
         "retry": { "limit": 1, "backoffSeconds": 1 },
         "timeouts": { "deviceSeconds": 120 },
     });
-    rollout(&stage, spec).await
+    rollout(&site, spec).await
 }

@@ -8,39 +8,18 @@ mod faults;
 mod kills;
 mod node;
 
-use std::path::Path;
-
 use anyhow::Result;
-use flashjob_sim::flashjob::installed;
-use flashjob_sim::flashjob::stage::{Options, Stage};
+use flashjob_sim::Operator;
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::site::Options;
 
-const OPERATOR: &str = env!("CARGO_BIN_EXE_flashjob-operator");
-/// Waits are this many times shorter than in the field.
-pub const SPEED: f64 = 20.0;
 /// The version boards are to have.
 pub const NEW: &str = "0.2.0";
 
-/// The folder of all programs, the flasher and the demo among them.
-pub async fn programs() -> Result<&'static Path> {
-    let wanted = [
-        ("flashjob-flasher", "flashjob-flasher"),
-        ("flashjob-sim", "flashjob-sim"),
-        ("kubectl-flashjob", "flashjob-cli"),
-    ];
-    installed::programs(OPERATOR, &wanted).await
-}
-
 /// A site with so many boards and a running operator.
-pub async fn stage(boards: usize, devices: &[&str]) -> Result<Stage> {
-    let options = Options {
-        operator: OPERATOR.into(),
-        flasher: programs().await?.join("flashjob-flasher"),
-        boards,
-        devices: devices.iter().map(|d| (*d).to_owned()).collect(),
-        speed: SPEED,
-        addresses: 40,
-    };
-    let mut stage = Stage::start(options, &|_| ()).await?;
-    stage.start_operator().await?;
-    Ok(stage)
+pub async fn site(boards: usize, devices: &[&str]) -> Result<(Site<Field>, Operator)> {
+    let site = Site::with_boards(Options::new(boards, devices).await?, &|_| ()).await?;
+    let operator = site.operator()?;
+    Ok((site, operator))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
@@ -10,6 +11,7 @@ use flashjob_sim::eventually;
 use flashjob_sim::flashjob::akri::INSTANCE_CRD;
 use flashjob_sim::flashjob::field::{self, Field};
 use flashjob_sim::node::real::{self as node, Node};
+pub use flashjob_sim::operator::{ACCOUNT as OPERATOR, NAMESPACE as SYSTEM};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -22,10 +24,6 @@ use crate::{objects, tell};
 
 /// The namespace of boards and jobs.
 pub const NAMESPACE: &str = "flashjob-e2e";
-/// The operator's namespace.
-pub const SYSTEM: &str = "operator-system";
-/// What the operator's Deployment, and its Pods, are found by.
-pub const OPERATOR: &str = "operator-controller-manager";
 const BOARDS: u8 = 6;
 /// Waits are this many times shorter than in the field. Not more: what a machine takes to start a container is not.
 const SPEED: f64 = 5.0;
@@ -100,9 +98,16 @@ impl Site {
             None => Ok(SocketAddrV4::new(host, 18080 + u16::from(number))),
         };
         let boards = (1..=BOARDS).map(board).collect::<Result<_>>()?;
-        let options =
-            field::Options { namespace: NAMESPACE.to_owned(), host, boards, speed: SPEED };
+        let options = field::Options {
+            namespace: NAMESPACE.to_owned(),
+            host,
+            boards,
+            devices: vec!["esp32s2".to_owned()],
+            speed: SPEED,
+            every: Duration::from_millis(500),
+        };
         let field = Field::start(client.clone(), options).await?;
+        field.found().await?;
         Ok(Self { client, kubeconfig, kubectl, field, before, akri_is_ours, log, node })
     }
 

@@ -22,10 +22,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::pki::Pki;
@@ -132,6 +133,11 @@ impl Cluster {
         Ok(path)
     }
 
+    /// A kubeconfig file that may do everything.
+    pub fn admin_kubeconfig(&self, namespace: &str) -> Result<PathBuf> {
+        self.kubeconfig(self.token("admin").unwrap_or_default(), namespace, None)
+    }
+
     /// A token of a ServiceAccount, by the TokenRequest API. It is good for an hour.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client("admin")?, namespace);
@@ -172,6 +178,22 @@ impl Cluster {
             .with_context(|| format!("cannot create the default ServiceAccount of {name}"))
     }
 
+    /// Lets no more than so many objects of a kind be made in a namespace. No controller works out what is used, so this says
+    /// it: nothing. (The API server itself counts what is made from here on.)
+    pub async fn allow(&self, namespace: &str, kind: &str, count: u32) -> Result<()> {
+        let quotas: Api<ResourceQuota> = Api::namespaced(self.client("admin")?, namespace);
+        let hard = json!({ kind: count.to_string() });
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": { "name": "tight" }, "spec": { "hard": hard },
+        });
+        let params = PatchParams::apply("sim").force();
+        quotas.patch("tight", &params, &Patch::Apply(quota)).await?;
+        let used = json!({ "status": { "hard": hard, "used": { kind: "0" } } });
+        quotas.patch_status("tight", &PatchParams::default(), &Patch::Merge(used)).await?;
+        Ok(())
+    }
+
     /// Applies every document of a manifest in order, as `kubectl apply --server-side` would. A CRD is waited for.
     pub async fn apply_yaml(&self, yaml: &str) -> Result<()> {
         apply(&self.client("admin")?, None, yaml).await
@@ -198,8 +220,7 @@ impl Cluster {
     /// have no such program. It ends when the handle is dropped.
     pub async fn controller_manager(&self, controllers: &[&str]) -> Result<Option<Running>> {
         let Some(program) = &self.inner.assets.controller_manager else { return Ok(None) };
-        let token = self.token("admin").unwrap_or_default();
-        let kubeconfig = self.kubeconfig(token, "default", None)?;
+        let kubeconfig = self.admin_kubeconfig("default")?;
         let log = format!("kube-controller-manager-{}.log", self.next());
         let log = self.inner.scratch.path().join(log);
         let args = start::controller_manager_args(&kubeconfig, &self.inner.pki, controllers);

@@ -9,8 +9,9 @@ mod report;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::flashjob::stage::{Account, NAMESPACE, OLD_VERSION, Options, Stage};
-use crate::flashjob::{Fault, Times};
+use crate::flashjob::field::{Field, OLD_VERSION};
+use crate::flashjob::site::{Account, NAMESPACE, Options};
+use crate::flashjob::{Fault, Site, Times};
 use anyhow::{Context, Result, bail, ensure};
 use flashjob_api::flashjob::instance::Instance;
 use kube::ResourceExt;
@@ -20,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Demo;
 use crate::output::say;
+use crate::programs;
 
 /// The job's name.
 const JOB: &str = "demo";
@@ -55,17 +57,17 @@ async fn play(wanted: Demo) -> Result<()> {
         speed: wanted.speed,
         addresses: batch + 2,
     };
-    let mut stage = Stage::start(options, &step).await?;
+    let site = Site::with_boards(options, &step).await?;
     step("operator");
-    stage.start_operator().await?;
+    let _operator = site.operator()?;
 
     let last = wanted.devices - 1;
-    stage.boards[1].inject(Fault::Answers500, Times::First(1));
-    stage.boards[(last / 2).max(2)].inject(Fault::RejectsImage, Times::Always);
-    let away = stage.instance_of(&stage.boards[last]).await?;
+    site.field.boards[1].inject(Fault::Answers500, Times::First(1));
+    site.field.boards[(last / 2).max(2)].inject(Fault::RejectsImage, Times::Always);
+    let away = site.instance_of(&site.field.boards[last]).await?;
     let off = Duration::from_secs(200).div_f64(wanted.speed);
-    stage.boards[last].switch_off(off).await;
-    stage.lost(&away).await?;
+    site.field.boards[last].switch_off(off).await;
+    site.lost(&away).await?;
     step(&format!(
         "{} boards run {OLD_VERSION}: one refuses its first attempt, one rejects the image, one is off for {:.0} s",
         wanted.devices,
@@ -78,27 +80,27 @@ async fn play(wanted: Demo) -> Result<()> {
         "retry": { "limit": 1, "backoffSeconds": 2 },
         "timeouts": { "deviceSeconds": 120 },
     });
-    stage.flash(JOB, VERSION, spec).await?;
+    site.flash(JOB, VERSION, spec).await?;
     step(&format!("FlashJob {JOB}: version {VERSION} for all, in batches of {batch}"));
 
-    watch(&stage, &cli).await?;
-    let status = stage.status(JOB).await?;
-    let account = Account::take(&stage, &status, VERSION);
+    watch(&site, &cli).await?;
+    let status = site.status_now(JOB).await?;
+    let account = Account::take(&site, &status, VERSION);
     say(&report::table(&account))?;
     let disagreements = account.disagreements();
     say(&report::sentence(&account, VERSION, began.elapsed()))?;
     if wanted.keep {
-        keep(&stage, &cli).await?;
+        keep(&site, &cli).await?;
     }
     ensure!(disagreements.is_empty(), "the boards disagree: {}", disagreements.join("; "));
     Ok(())
 }
 
 /// Shows the rollout until its end, as a user would look at it.
-async fn watch(stage: &Stage, cli: &Path) -> Result<()> {
+async fn watch(site: &Site<Field>, cli: &Path) -> Result<()> {
     let mut child = Command::new(cli)
         .args(["rollout", "status", JOB, "--wait", "--namespace", NAMESPACE, "--kubeconfig"])
-        .arg(stage.kubeconfig()?)
+        .arg(&site.kubeconfig)
         // What it says to people is what the demo shows.
         .stderr(std::io::stdout())
         // A Ctrl-C is for the demo, which then ends everything.
@@ -119,8 +121,7 @@ fn path(instance: &Instance) -> String {
 
 /// The program that was named, or the one beside ours.
 pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
-    let beside = || Some(std::env::current_exe().ok()?.with_file_name(name));
-    let path = named.or_else(beside).unwrap_or_else(|| name.into());
+    let path = named.map_or_else(|| programs::beside(name), Ok)?;
     ensure!(
         path.is_file(),
         "{} is not there; build it, or say where it is: see --help",
@@ -130,11 +131,11 @@ pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
 }
 
 /// Stays up until it is interrupted.
-async fn keep(stage: &Stage, cli: &Path) -> Result<()> {
+async fn keep(site: &Site<Field>, cli: &Path) -> Result<()> {
     say(&format!(
         "\nEverything stays up until Ctrl-C. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get fj {JOB}\n  \
          kubectl describe fj {JOB}\n  {cli} devices\n  {cli} explain {JOB}\n",
-        stage.kubeconfig()?.display(),
+        site.kubeconfig.display(),
         cli = cli.display(),
     ))?;
     Ok(tokio::signal::ctrl_c().await?)

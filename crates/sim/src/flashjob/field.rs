@@ -1,29 +1,27 @@
-//! What stands outside a cluster that somebody else runs: boards, their attestation service, a registry with firmware, and
-//! Akri's agent that finds the boards. The cluster is a real one, on a node or anywhere.
+//! What stands outside of a cluster: boards, their attestation service, a registry with firmware, and Akri's agent that finds
+//! the boards. The cluster may be a site's own or anybody's, on a real node or anywhere.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{FlashJob, FlashJobStatus, flash_pod};
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::cluster::apply::apply;
-use crate::eventually;
 use crate::flashjob::akri::{Agent, Akri};
 use crate::flashjob::registry::sign::Signer;
 use crate::flashjob::registry::{self, Registry};
-use crate::flashjob::stage::{Account, CONFIGURATION, OLD_VERSION};
-use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, ServerCert};
+use crate::flashjob::site::{Account, Block, CONFIGURATION};
+use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, ServerCert, jobs};
+use crate::{PATIENCE, eventually};
 
-/// The kind of every board.
-const DEVICE: &str = "esp32s2";
-/// How long anything but a job may take; far longer than it does.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The version boards come with.
+pub const OLD_VERSION: &str = "0.1.0";
 
 /// Where things are, and how fast.
 #[derive(Debug, Clone)]
@@ -34,18 +32,27 @@ pub struct Options {
     pub host: Ipv4Addr,
     /// One board at each of these addresses of this machine.
     pub boards: Vec<SocketAddrV4>,
+    /// Their kinds, in turn.
+    pub devices: Vec<String>,
     /// All waits of boards, attestation service and flasher are divided by this.
     pub speed: f64,
+    /// How often Akri's agent looks for them.
+    pub every: Duration,
 }
 
 /// A field at work. It ends when this is dropped; what it has put into the cluster stays.
 pub struct Field {
-    /// The boards.
     pub boards: Vec<Board>,
-    /// The namespace of Instances and jobs.
-    pub namespace: String,
+    pub registry: Registry,
+    /// What their waits are divided by.
+    pub speed: f64,
+    /// What flashers find in their namespace.
+    pub(super) manifest: String,
+    /// The addresses of boards and Services, where they are claimed.
+    pub(super) block: Option<Block>,
+    devices: Vec<String>,
+    namespace: String,
     client: Client,
-    registry: Registry,
     signer: Signer,
     akri: Akri,
     agent: Mutex<Option<Agent>>,
@@ -53,61 +60,46 @@ pub struct Field {
 }
 
 impl Field {
-    /// Starts everything, and waits until Akri has found every board. Akri's CRD is there.
+    /// Starts everything. Akri's CRD is there; to wait for the boards' Instances there is [`Field::found`].
     pub async fn start(client: Client, options: Options) -> Result<Self> {
-        let Options { namespace, host, boards: addresses, speed } = options;
+        let Options { namespace, host, boards: addresses, devices, speed, every } = options;
         let registry = registry::Options { host, ..registry::Options::default() };
         let registry = Registry::start_with(registry).await?;
         let attestation = Attestation::start_on((host, 0).into(), speed).await?;
         let certificate = ServerCert::self_signed(KeyKind::P256)?;
         let mut boards = Vec::new();
-        for address in addresses {
-            let mut board = BoardOptions::new(&certificate.chain)?;
-            board.address = address;
-            board.device = DEVICE.to_owned();
-            board.version = OLD_VERSION.to_owned();
-            board.speed = speed;
-            // With its way back into the Wi-Fi: long enough for Akri to miss it.
-            board.restart_takes = Duration::from_secs(12);
-            // The flasher's own steps take real time.
-            board.bears_silence = Duration::from_secs(60).mul_f64(speed);
-            let board = Board::start(board).await?;
+        for (address, device) in addresses.into_iter().zip(devices.iter().cycle()) {
+            let board = start_board(&certificate, address, device, speed).await?;
             attestation.enrol(&board.identity()?.root_pem())?;
             boards.push(board);
         }
         let signer = Signer::generate()?;
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": flash_pod::TLS_SECRET },
-            "type": "kubernetes.io/tls",
-            "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
-        });
         let settings = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": flash_pod::SETTINGS },
-            "data": {
-                "DICE_AUTH_URL": attestation.url(),
-                "COSIGN_PUBLIC_KEY": signer.public_pem(),
-                "REGISTRY_PLAIN_HTTP": "1",
-                "BOARD_SPEED": speed.to_string(),
-            },
+            "DICE_AUTH_URL": attestation.url(),
+            "COSIGN_PUBLIC_KEY": signer.public_pem(),
+            "REGISTRY_PLAIN_HTTP": "1",
+            "BOARD_SPEED": speed.to_string(),
         });
-        apply(&client, Some(&namespace), &format!("{secret}\n---\n{settings}")).await?;
+        let manifest = manifest(&certificate, settings);
+        apply(&client, Some(&namespace), &manifest).await?;
         let akri = Akri::new(client.clone(), &namespace, CONFIGURATION);
         let endpoints = boards.iter().map(Board::endpoint).collect();
-        let agent = Agent::start(&akri, endpoints, Duration::from_millis(500))?;
-        let field = Self {
+        let agent = Mutex::new(Some(Agent::start(&akri, endpoints, every)?));
+        let (block, _attestation) = (None, attestation);
+        Ok(Self {
             boards,
+            registry,
+            speed,
+            manifest,
+            block,
+            devices,
             namespace,
             client,
-            registry,
             signer,
             akri,
-            agent: Mutex::new(Some(agent)),
-            _attestation: attestation,
-        };
-        field.found().await?;
-        Ok(field)
+            agent,
+            _attestation,
+        })
     }
 
     /// Waits until Akri has found every board: one that restarts is lost for a while.
@@ -135,40 +127,32 @@ impl Field {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// A FlashJob for every board, with this in its spec besides. Its firmware is in the registry.
-    pub async fn job(&self, name: &str, version: &str, more: Value) -> Result<Value> {
-        let mut spec = json!({
-            "deviceSelector": { "configuration": CONFIGURATION },
-            "firmware": self.registry.push_firmware("thermo", version, &[DEVICE], &self.signer).await?,
-            "version": version,
-        });
-        if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
-            spec.extend(more);
-        }
-        Ok(json!({
-            "apiVersion": "application.flashjob.nbfc.io/v1alpha1",
-            "kind": "FlashJob",
-            "metadata": { "name": name, "namespace": self.namespace },
-            "spec": spec,
-        }))
+    /// Pushes signed firmware for every kind of board there is; the image's name.
+    pub async fn push_firmware(&self, version: &str) -> Result<String> {
+        let devices: Vec<&str> = self.devices.iter().map(String::as_str).collect();
+        self.registry.push_firmware("thermo", version, &devices, &self.signer).await
     }
 
-    /// Creates such a FlashJob.
+    /// The spec of a FlashJob for every board, with this in it besides. Its firmware is in the registry.
+    pub async fn spec(&self, version: &str, more: Value) -> Result<Value> {
+        let spec = json!({
+            "deviceSelector": { "configuration": CONFIGURATION },
+            "firmware": self.push_firmware(version).await?,
+            "version": version,
+        });
+        Ok(jobs::with(spec, more))
+    }
+
+    /// Creates such a FlashJob, once every board is there.
     pub async fn flash(&self, name: &str, version: &str, more: Value) -> Result<()> {
         self.found().await?;
-        let job: FlashJob = serde_json::from_value(self.job(name, version, more).await?)?;
-        self.jobs().create(&PostParams::default(), &job).await.context("no FlashJob")?;
-        Ok(())
+        let spec = self.spec(version, more).await?;
+        jobs::create(&self.jobs(), name, spec).await.map(drop)
     }
 
     /// Waits until a job is finished.
     pub async fn finished(&self, name: &str, patience: Duration) -> Result<FlashJobStatus> {
-        let mut last = FlashJobStatus::default();
-        let waited = eventually("the job to be finished", patience, async || {
-            last = self.jobs().get(name).await?.status.unwrap_or_default();
-            Ok(last.completion_time.is_some().then(|| last.clone()))
-        });
-        waited.await.with_context(|| format!("the job {name}: {last:#?}"))
+        jobs::finished(&self.jobs(), name, patience).await
     }
 
     /// How many boards run this version.
@@ -191,4 +175,40 @@ impl Field {
         }
         Ok(())
     }
+}
+
+async fn start_board(
+    certificate: &ServerCert,
+    address: SocketAddrV4,
+    device: &str,
+    speed: f64,
+) -> Result<Board> {
+    let options = BoardOptions {
+        address,
+        device: device.to_owned(),
+        version: OLD_VERSION.to_owned(),
+        speed,
+        // With its way back into the Wi-Fi: long enough for Akri to miss it.
+        restart_takes: Duration::from_secs(12),
+        // The flasher's own steps take real time.
+        bears_silence: Duration::from_secs(60).mul_f64(speed),
+        ..BoardOptions::new(&certificate.chain)?
+    };
+    Board::start(options).await
+}
+
+/// What flashers find in their namespace.
+fn manifest(certificate: &ServerCert, settings: Value) -> String {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": flash_pod::TLS_SECRET },
+        "type": "kubernetes.io/tls",
+        "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
+    });
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": flash_pod::SETTINGS },
+        "data": settings,
+    });
+    format!("{secret}\n---\n{settings}")
 }

@@ -11,14 +11,17 @@ pub mod demo;
 pub mod esp_image;
 pub mod field;
 pub mod installed;
+pub mod jobs;
 pub mod registry;
 pub mod scale;
 pub mod server_cert;
-pub mod stage;
+pub mod site;
 
 pub use akri::{Agent, Akri};
 pub use attestation::Attestation;
 pub use board::{Board, BoardOptions, Fault, Times};
 pub use esp_image::Firmware;
+pub use jobs::uids;
 pub use registry::Registry;
 pub use server_cert::{KeyKind, ServerCert};
+pub use site::Site;

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::Usage;
-use crate::flashjob::Board;
 use crate::flashjob::board::End;
-use crate::flashjob::stage::{Account, Options, Stage};
+use crate::flashjob::field::Field;
+use crate::flashjob::site::{Account, Options};
+use crate::flashjob::{Board, Site};
 use crate::node::Started;
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
@@ -33,29 +34,28 @@ pub async fn run(wanted: Scale) -> Result<()> {
         speed: wanted.speed,
         addresses: 2 * wanted.parallel,
     };
-    let mut stage = Stage::start(options, &progress).await?;
-    stage.start_operator().await?;
+    let site = Site::with_boards(options, &progress).await?;
+    let operator = site.operator()?;
     progress(&format!("{} boards, {} at once", wanted.devices, wanted.parallel));
     let began = Instant::now();
     let spec = json!({ "rollout": { "maxParallel": wanted.parallel } });
-    stage.flash(JOB, VERSION, spec).await?;
-    let status = stage.finished(JOB, PATIENCE).await?;
+    site.flash(JOB, VERSION, spec).await?;
+    let status = site.finished(JOB, PATIENCE).await?;
     let took = began.elapsed();
-    let account = Account::take(&stage, &status, VERSION);
+    let account = Account::take(&site, &status, VERSION);
     let disagreements = account.disagreements();
     ensure!(disagreements.is_empty(), "the boards disagree: {}", disagreements.join("; "));
-    say(&report(&stage, took)?)
+    say(&report(&site, operator.usage()?, took))
 }
 
-fn report(stage: &Stage, took: Duration) -> Result<String> {
-    let starts = stage.node.starts();
-    let count = stage.boards.len();
+fn report(site: &Site<Field>, operator: Usage, took: Duration) -> String {
+    let starts = site.kubelet.starts();
+    let count = site.field.boards.len();
     let seconds = took.as_secs_f64();
     let flashers: Vec<Usage> = starts.iter().filter_map(|start| start.usage).collect();
-    let operator = stage.operator_usage()?;
     let peak = flashers.iter().map(|usage| usage.peak_mi_b).fold(0.0, f64::max);
     let cpu: f64 = flashers.iter().map(|usage| usage.cpu_seconds).sum();
-    let speed = stage.options.speed;
+    let speed = site.field.speed;
     let mut text = format!(
         "{count} boards in {seconds:.1} s: {:.1} a second, {} flash Pods; waits are {speed} times shorter than in the field\n\n",
         count as f64 / seconds,
@@ -70,7 +70,7 @@ fn report(stage: &Stage, took: Duration) -> Result<String> {
     text += &line("flashers", cpu, peak);
     text += &format!("\n{:<38} mean s  longest s\n", "Where the time of a flash goes");
     let phases: Vec<[f64; 5]> =
-        stage.boards.iter().filter_map(|board| phases(board, &starts)).collect();
+        site.field.boards.iter().filter_map(|board| phases(board, &starts)).collect();
     let names = [
         "look, fetch, attest, until it is asked",
         "asked, until the board calls",
@@ -86,7 +86,7 @@ fn report(stage: &Stage, took: Duration) -> Result<String> {
     }
     let pods: f64 = starts.iter().filter_map(|s| Some(span(s.at, s.ended_at?))).sum();
     text += &format!("flash Pods at work at once, on average {:>6.1}\n", pods / seconds);
-    Ok(text)
+    text
 }
 
 fn span(from: Timestamp, to: Timestamp) -> f64 {

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use flashjob_api::flashjob::{Counts, FlashJob, FlashJobStatus};
-use flashjob_sim::flashjob::stage::Stage;
+use anyhow::{Result, ensure};
+use flashjob_api::flashjob::{Counts, FlashJobStatus};
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::site::NAMESPACE;
 use jiff::Timestamp;
-use kube::Api;
 
-use super::trouble::{self, Trouble};
+use super::trouble::Trouble;
 use super::world::{Job, Kind, World};
 use super::{NEW, RETRIES};
 use crate::judge::{ill_said, number};
@@ -41,10 +42,11 @@ impl<'a> Judge<'a> {
     }
 
     /// Looks at every job; whether all are finished.
-    pub async fn look(&mut self, stage: &Stage, flashed: usize) -> Result<bool> {
+    pub async fn look(&mut self, site: &Site<Field>, flashed: usize) -> Result<bool> {
         self.looks += 1;
         for (number, job) in self.world.jobs.iter().enumerate() {
-            let status = jobs(stage, job).get(job.name).await?.status.unwrap_or_default();
+            let status =
+                site.jobs_in(job.namespace).get(job.name).await?.status.unwrap_or_default();
             let wrong = wrong(&status, job);
             ensure!(
                 wrong.is_empty(),
@@ -80,24 +82,24 @@ impl<'a> Judge<'a> {
     }
 
     /// Holds everything against everything, then deletes the jobs and looks for what is left. What there is to tell.
-    pub async fn verdict(&self, stage: &mut Stage, trouble: &Trouble) -> Result<Vec<String>> {
-        let mut wrong = boards::all(stage, self.world);
+    pub async fn verdict(&self, site: &Site<Field>, trouble: &Trouble) -> Result<Vec<String>> {
+        let mut wrong = boards::all(site, self.world);
         let mut failed: BTreeMap<String, usize> = BTreeMap::new();
         let mut unheard = 0;
         for (nth, (job, status)) in self.world.jobs.iter().zip(&self.last).enumerate() {
             let others = self.last.iter().enumerate().filter(|(other, _)| *other != nth);
             let by_others =
                 others.flat_map(|(_, s)| s.completed_uuids.iter().map(String::as_str)).collect();
-            unheard += account(stage, self.world, job, (status, &by_others), &mut wrong);
+            unheard += account(site, self.world, job, (status, &by_others), &mut wrong);
             for failure in &status.failures {
                 *failed.entry(failure.reason.clone()).or_default() += 1;
             }
         }
-        wrong.extend(trouble.missed(stage)?);
-        wrong.extend(leftovers::after(stage, self.world).await?);
-        for log in stage.operator_logs() {
-            let text = std::fs::read_to_string(&log).context("a log of the operator")?;
-            wrong.extend(text.lines().filter(|line| line.contains("panicked")).map(str::to_owned));
+        wrong.extend(trouble.missed(site)?);
+        wrong.extend(leftovers::after(site, self.world).await?);
+        for operator in &trouble.operators {
+            let log = operator.log();
+            wrong.extend(log.lines().filter(|line| line.contains("panicked")).map(str::to_owned));
         }
         wrong.sort();
         let shown = wrong.iter().take(20).cloned().collect::<Vec<_>>().join("\n  ");
@@ -109,7 +111,7 @@ impl<'a> Judge<'a> {
         if unheard > 0 {
             words.push(format!("{unheard} of them run the new version and could not be heard"));
         }
-        let refused = trouble::refusals(stage)?;
+        let refused = site.operators.refusals(NAMESPACE, "pods")?;
         if refused > 0 {
             words.push(format!("{refused} Pods refused by the quota"));
         }
@@ -119,10 +121,6 @@ impl<'a> Judge<'a> {
 
 fn list(counts: &BTreeMap<String, usize>) -> String {
     counts.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
-}
-
-pub fn jobs(stage: &Stage, job: &Job) -> Api<FlashJob> {
-    Api::namespaced(stage.client.clone(), job.namespace)
 }
 
 /// What a status must not be like at any moment.
@@ -142,7 +140,7 @@ fn wrong(status: &FlashJobStatus, job: &Job) -> Vec<String> {
 /// Holds a finished job's account, and what the other jobs say is done, against the boards; how many it has given up that run
 /// the new version all the same.
 fn account(
-    stage: &Stage,
+    site: &Site<Field>,
     world: &World,
     job: &Job,
     (status, by_others): (&FlashJobStatus, &HashSet<&str>),
@@ -161,8 +159,8 @@ fn account(
     }
     let mut unheard = 0;
     for place in &job.boards {
-        let (board, kind) = (&stage.boards[*place], world.boards[*place]);
-        let device = stage.device_name(board);
+        let (board, kind) = (&site.field.boards[*place], world.boards[*place]);
+        let device = site.device_name(board);
         let runs = board.version();
         let failed = failures.get(device.as_str()).copied();
         let done = completed.contains(device.as_str());
@@ -198,9 +196,9 @@ fn most_attempts(world: &World, board: usize) -> usize {
 }
 
 /// When the last healthy board started with the new version, by its own word.
-pub fn last_healthy(stage: &Stage, world: &World) -> Option<Timestamp> {
+pub fn last_healthy(site: &Site<Field>, world: &World) -> Option<Timestamp> {
     let first = |place: usize| {
-        let boots = stage.boards[place].ledger().boots;
+        let boots = site.field.boards[place].ledger().boots;
         boots.iter().find(|boot| boot.version == NEW).map(|boot| boot.at)
     };
     world.healthy().filter_map(first).max()

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::flashjob::field::Field;
 use jiff::Timestamp;
 
 use super::world::World;
@@ -48,13 +49,18 @@ impl fmt::Display for Report {
 }
 
 /// Who had the addresses from the creation of the jobs until the last healthy board was done.
-pub fn occupation(stage: &Stage, world: &World, from: Timestamp, to: Timestamp) -> String {
+pub fn occupation(site: &Site<Field>, world: &World, from: Timestamp, to: Timestamp) -> String {
     let span = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
     let all = span(from, to) * ADDRESSES as f64;
     let mut shares: BTreeMap<String, (usize, f64)> = BTreeMap::new();
-    let places: HashMap<String, usize> =
-        stage.boards.iter().enumerate().map(|(place, board)| (board.endpoint(), place)).collect();
-    for start in stage.node.starts().iter().filter(|start| start.at < to) {
+    let places: HashMap<String, usize> = site
+        .field
+        .boards
+        .iter()
+        .enumerate()
+        .map(|(place, board)| (board.endpoint(), place))
+        .collect();
+    for start in site.kubelet.starts().iter().filter(|start| start.at < to) {
         let kind = places.get(&start.endpoint).map(|place| world.boards[*place]);
         let share = shares.entry(format!("{kind:?}")).or_default();
         share.0 += 1;

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
-use flashjob_sim::flashjob::stage::{NAMESPACE, Stage};
+use anyhow::{Context, Result, ensure};
+use flashjob_sim::Operator;
+use flashjob_sim::flashjob::Site;
+use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::site::NAMESPACE;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ResourceQuota;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 
 use super::world::{Outage, World};
 use super::{ALONE, now};
@@ -68,109 +67,99 @@ pub struct Trouble {
     quota: Stand,
     /// When the registry was there again.
     pub registry_back: Option<Timestamp>,
-    /// How often the operator was killed.
-    pub killed: usize,
+    /// All operators so far; the last one runs.
+    pub operators: Vec<Operator>,
     quota_was_set: bool,
 }
 
 impl Trouble {
-    pub fn new(world: &World) -> Self {
+    /// With the first operator at work.
+    pub fn new(world: &World, site: &Site<Field>) -> Result<Self> {
         let mut kills = world.kills.clone().into_iter();
-        Self {
+        Ok(Self {
             next_kill: kills.next(),
             kills,
             registry: Stand::new(world.registry),
             quota: Stand::new(world.quota),
             registry_back: None,
-            killed: 0,
+            operators: vec![site.operator_with(&ALONE, None)?],
             quota_was_set: false,
-        }
+        })
     }
 
     /// Does what is due now that so many boards are flashed. Of kills one at a time, so that one operator at least starts.
     pub async fn step(
         &mut self,
-        stage: &mut Stage,
+        site: &Site<Field>,
         flashed: usize,
         tell: &dyn Fn(&str),
     ) -> Result<()> {
         match self.registry.step(flashed) {
             Next::Begin => {
                 tell(&format!("{flashed} flashed: the registry goes down"));
-                stage.registry.stop();
+                site.field.registry.stop();
             }
             Next::End => {
-                stage.registry.start_again().await?;
+                site.field.registry.start_again().await?;
                 self.registry_back = Some(now());
                 tell("the registry is back");
             }
-            Next::Kill => return self.kill(stage).await,
+            Next::Kill => return self.kill(site),
             Next::Nothing => {}
         }
         match self.quota.step(flashed) {
             Next::Begin => {
                 tell(&format!("{flashed} flashed: no more Pods in {NAMESPACE}"));
                 self.quota_was_set = true;
-                allow(stage, 0).await?;
+                site.cluster.allow(NAMESPACE, "pods", 0).await?;
             }
             Next::End => {
-                allow(stage, PLENTY).await?;
+                site.cluster.allow(NAMESPACE, "pods", PLENTY).await?;
                 tell("Pods are allowed again");
             }
-            Next::Kill => return self.kill(stage).await,
+            Next::Kill => return self.kill(site),
             Next::Nothing => {}
         }
         if self.next_kill.is_some_and(|at| flashed >= at) {
             self.next_kill = self.kills.next();
-            return self.kill(stage).await;
+            return self.kill(site);
         }
         Ok(())
     }
 
-    async fn kill(&mut self, stage: &mut Stage) -> Result<()> {
-        self.killed += 1;
-        stage.start_operator_with(&ALONE).await
+    fn kill(&mut self, site: &Site<Field>) -> Result<()> {
+        self.operators.iter_mut().for_each(Operator::kill);
+        self.operators.push(site.operator_with(&ALONE, None)?);
+        Ok(())
+    }
+
+    /// None ends by itself.
+    pub fn operator_runs(&mut self) -> Result<()> {
+        let operator = self.operators.last_mut().context("no operator")?;
+        ensure!(
+            !operator.has_ended(),
+            "the operator has ended by itself: {}",
+            operator.last_words()
+        );
+        Ok(())
     }
 
     /// What of it did not come about, or had no effect: then the run says nothing.
-    pub fn missed(&self, stage: &Stage) -> Result<Vec<String>> {
+    pub fn missed(&self, site: &Site<Field>) -> Result<Vec<String>> {
         let mut missed = Vec::new();
         if !self.registry.is_over() || !self.quota.is_over() || self.next_kill.is_some() {
             missed.push("the jobs were finished before all trouble was made".to_owned());
         }
-        if self.quota_was_set && refusals(stage)? == 0 {
+        if self.quota_was_set && site.operators.refusals(NAMESPACE, "pods")? == 0 {
             missed.push("the quota was never hit".to_owned());
         }
         Ok(missed)
     }
 
     pub fn words(&self) -> Vec<String> {
-        match self.killed {
+        match self.operators.len() - 1 {
             0 => Vec::new(),
             killed => vec![format!("operator killed {killed} times")],
         }
     }
-}
-
-/// Lets no more than so many Pods be made. No controller works out what is used, so this says it: nothing.
-async fn allow(stage: &Stage, count: u32) -> Result<()> {
-    let quotas: Api<ResourceQuota> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let hard = json!({ "pods": count.to_string() });
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": { "name": "tight" }, "spec": { "hard": hard },
-    });
-    quotas.patch("tight", &PatchParams::apply("chaos").force(), &Patch::Apply(quota)).await?;
-    let used = json!({ "status": { "hard": hard, "used": { "pods": "0" } } });
-    quotas.patch_status("tight", &PatchParams::default(), &Patch::Merge(used)).await?;
-    Ok(())
-}
-
-/// How often the quota refused the operator a Pod.
-pub fn refusals(stage: &Stage) -> Result<usize> {
-    let writes = stage.cluster.writes(NAMESPACE)?;
-    let refused = |write: &&flashjob_sim::cluster::AuditEntry| {
-        write.resource == "pods" && write.verb == "create" && write.code == 403
-    };
-    Ok(writes.iter().filter(refused).count())
 }

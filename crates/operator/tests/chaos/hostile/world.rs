@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use flashjob_sim::Luck;
-use flashjob_sim::flashjob::stage::{NAMESPACE, Stage};
-use flashjob_sim::flashjob::{Fault, Times};
+use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::site::NAMESPACE;
+use flashjob_sim::flashjob::{Fault, Site, Times};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -150,16 +151,16 @@ impl World {
     }
 
     /// Makes boards silent, and lets others flap until what is returned is dropped.
-    pub fn make_faulty(&self, stage: &Stage) -> JoinSet<()> {
+    pub fn make_faulty(&self, site: &Site<Field>) -> JoinSet<()> {
         let mut luck = Luck::new(self.seed);
         for number in self.of(Kind::Silent) {
             let fault = if luck.chance(1, 2) { Fault::NoAnswer } else { Fault::NeverCallsBack };
-            stage.boards[number].inject(fault, Times::Always);
+            site.field.boards[number].inject(fault, Times::Always);
         }
         let mut flapping = JoinSet::new();
         for number in self.of(Kind::Flapping) {
             let mut luck = Luck::new(luck.next());
-            let switch = stage.boards[number].switch();
+            let switch = site.field.boards[number].switch();
             flapping.spawn(async move {
                 loop {
                     sleep(Duration::from_millis(2500 + luck.below(5000) as u64)).await;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use flashjob_api::flashjob::FlashJob;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::eventually;
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -19,8 +19,6 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use crate::arena::PATIENCE;
 
 const PARTS_OF_EDIT: [&str; 3] =
     ["system:aggregate-to-edit", "system:aggregate-to-view", "operator-flashjob-editor-role"];

@@ -5,23 +5,23 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use flashjob_sim::flashjob::stage::Block;
-use flashjob_sim::{Usage, eventually};
+use flashjob_sim::flashjob::site::Block;
+use flashjob_sim::{Launcher, Operator, PATIENCE, Usage, eventually};
 use tokio::time::sleep;
 
 use super::judge::{Kind, Problem};
+use super::plot::Plot;
 use super::probe::{self, LIVENESS, READINESS};
-use crate::arena::{Arena, HEALTH, Life, PATIENCE};
+use crate::arena::Arena;
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often it is started again when it ends by itself.
 const MOST_ENDS: usize = 5;
 
-pub struct Operators<'a> {
-    arena: &'a Arena,
-    flags: Vec<String>,
-    lives: RefCell<Vec<Life>>,
+pub struct Operators {
+    launcher: Launcher,
+    lives: RefCell<Vec<Operator>>,
     began: Cell<Instant>,
     problems: RefCell<Vec<Problem>>,
     /// The most memory any of them had.
@@ -31,15 +31,15 @@ pub struct Operators<'a> {
     _address: Block,
 }
 
-impl<'a> Operators<'a> {
-    pub fn start(arena: &'a Arena, mut flags: Vec<String>) -> Result<Self> {
+impl Operators {
+    pub fn start(arena: &Arena, plot: &Plot) -> Result<Self> {
         let address = Block::claim()?;
         let health = address.board(0, 8081);
-        flags.push(format!("{HEALTH}={health}"));
-        let lives = RefCell::new(vec![arena.operator(&flags, None)?]);
+        let launcher = arena.operators.clone().with(plot.device_namespaces());
+        let launcher = launcher.with(format!("--health-probe-bind-address={health}"));
+        let lives = RefCell::new(vec![launcher.start(&[], None)?]);
         Ok(Self {
-            arena,
-            flags,
+            launcher,
             lives,
             began: Cell::new(Instant::now()),
             problems: RefCell::default(),
@@ -61,9 +61,9 @@ impl<'a> Operators<'a> {
     pub fn restart(&self) -> Result<()> {
         let mut lives = self.lives.borrow_mut();
         if let Some(life) = lives.last_mut() {
-            life.running.stop();
+            life.kill();
         }
-        lives.push(self.arena.operator(&self.flags, None)?);
+        lives.push(self.launcher.start(&[], None)?);
         self.began.set(Instant::now());
         Ok(())
     }
@@ -87,7 +87,7 @@ impl<'a> Operators<'a> {
                 .lives
                 .borrow_mut()
                 .last_mut()
-                .and_then(|life| life.running.has_ended().then(|| tail(&life.log(), 600)));
+                .and_then(|life| life.has_ended().then(|| life.last_words()));
             let Some(words) = ended else { continue };
             if self.go_on_after(Problem::new(Kind::OperatorEnded, words))? {
                 return Ok(());
@@ -134,8 +134,7 @@ impl<'a> Operators<'a> {
     /// What the one that runs has used.
     pub fn usage(&self) -> Result<Usage> {
         let lives = self.lives.borrow();
-        let life = lives.last().context("no operator runs")?;
-        Usage::of(life.running.pid().unsigned_abs())
+        lives.last().context("no operator runs")?.usage()
     }
 
     pub fn restarts(&self) -> usize {

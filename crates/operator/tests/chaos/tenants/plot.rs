@@ -142,10 +142,9 @@ impl Plot {
         }
     }
 
-    pub fn flags(&self) -> Vec<String> {
-        let namespaces = if self.own { "own" } else { "*" };
-        let flags = ["--leader-elect=false", &format!("--device-namespaces={namespaces}")];
-        flags.map(str::to_owned).to_vec()
+    /// Where the operator lets jobs find devices.
+    pub fn device_namespaces(&self) -> &'static str {
+        if self.own { "--device-namespaces=own" } else { "--device-namespaces=*" }
     }
 
     pub fn has(&self, campaign: Campaign) -> bool {
@@ -156,9 +155,9 @@ impl Plot {
         let campaigns: Vec<String> = self.campaigns.iter().map(|c| format!("{c:?}")).collect();
         let collector = if self.collector { ", garbage collector" } else { "" };
         format!(
-            "{} with --device-namespaces={}, {} boards, {} restarts{collector}",
+            "{} with {}, {} boards, {} restarts{collector}",
             campaigns.join(" and "),
-            if self.own { "own" } else { "*" },
+            self.device_namespaces(),
             self.boards,
             self.restarts.len() + 1,
         )

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::FlashJob;
+use flashjob_sim::PATIENCE;
 use flashjob_sim::node::Started;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -18,7 +19,7 @@ use super::judge::{self, Kind, Problem};
 use super::operators::Operators;
 use super::plot::{Campaign, Plot};
 use super::world::World;
-use crate::arena::{Arena, PATIENCE};
+use crate::arena::Arena;
 use crate::record::is_finished;
 use crate::schedule::Played;
 
@@ -46,7 +47,7 @@ pub struct Run<'a> {
     pub plot: &'a Plot,
     pub world: &'a World,
     pub attacker: &'a Attacker,
-    pub operators: &'a Operators<'a>,
+    pub operators: &'a Operators,
 }
 
 impl Run<'_> {
@@ -61,7 +62,8 @@ impl Run<'_> {
         let before = self.operators.usage()?.mi_b;
 
         if self.plot.has(Campaign::RefusedLedgers) {
-            self.world.allow_config_maps(0).await?;
+            // The administrator lets the attacker's namespace have no more of them.
+            self.arena.cluster.allow(&self.world.attacker, "configmaps", 0).await?;
         }
         let (world, plot, attacker) = (self.world, self.plot, self.attacker);
         let attack = Attack { world, plot, attacker, health: self.operators.health, target };

@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::FlashJob;
-use flashjob_sim::eventually;
-use flashjob_sim::flashjob::Akri;
+use flashjob_sim::flashjob::site::CONFIGURATION;
+use flashjob_sim::flashjob::{Akri, Site, jobs};
 use flashjob_sim::node::{End, Kubelet, LoadBalancer, Pool, Script, Started};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::judge::{Bench, FLASHER, Kind, Problem, names_holder};
 use super::plot::{Plot, Written};
-use crate::arena::{Arena, PATIENCE};
+use crate::arena::Arena;
 use crate::judge::ill_said;
 use crate::record::Record;
 
@@ -33,7 +34,8 @@ const ATTACKERS_BOARDS: usize = 2;
 const POOL: usize = 200;
 
 pub struct World {
-    pub client: Client,
+    /// The victim's. Its kubelet is for all.
+    site: Site,
     pub kubelet: Arc<Kubelet>,
     pub record: Record,
     pub bench: Bench,
@@ -48,18 +50,19 @@ pub struct World {
     /// `namespace/name` of the victim's boards and of the attacker's.
     pub paths: Vec<String>,
     pub own_paths: Vec<String>,
-    _balancers: [LoadBalancer; 2],
+    _attackers_balancer: LoadBalancer,
 }
 
 impl World {
     pub async fn new(arena: &Arena, plot: &Plot) -> Result<Self> {
         let cluster = &arena.cluster;
-        let client = cluster.client("admin")?;
-        let victim = cluster.namespace("m-victim").await?;
+        let (victim, flash) = (cluster.namespace("m-victim").await?, plot.flash);
+        let site = Site::on(cluster).operators(arena.operators.clone()).everywhere();
+        let mut site = site.namespace(&victim).start(move |pod| script(pod, flash)).await?;
         let attacker =
             cluster.namespace(if plot.sorts_first { "a-tenant" } else { "z-tenant" }).await?;
         let discover = async |home: &str, from: usize, count: usize| {
-            let akri = Akri::new(client.clone(), home, "http-disc");
+            let akri = Akri::new(site.client.clone(), home, CONFIGURATION);
             let mut all = Vec::new();
             for n in from..from + count {
                 let endpoint = format!("192.0.2.{n}");
@@ -81,15 +84,9 @@ impl World {
             own: plot.own,
             addresses: "198.51.100.".to_owned(),
         };
-        let flash = plot.flash;
-        let kubelet = Kubelet::start_all(cluster.client("kubelet")?, move |pod| script(pod, flash));
-        let kubelet = Arc::new(kubelet);
-        let balancer = |home: &str, net: &str| {
-            let pool = (1..=POOL).map(|n| format!("{net}{n}")).collect();
-            let client = cluster.client("load-balancer")?;
-            anyhow::Ok(LoadBalancer::start(client, Some(home), Pool::Addresses(pool)))
-        };
-        let balancers = [balancer(&victim, &bench.addresses)?, balancer(&attacker, "203.0.113.")?];
+        let pool = |net: &str| Pool::Addresses((1..=POOL).map(|n| format!("{net}{n}")).collect());
+        site.balancer = site.load_balancer(Some(&victim), pool(&bench.addresses))?;
+        let attackers_balancer = site.load_balancer(Some(&attacker), pool("203.0.113."))?;
         let problems: Arc<Mutex<Vec<Problem>>> = Arc::default();
         let held: Arc<AtomicBool> = Arc::default();
         let (judge, found) = (bench.clone(), problems.clone());
@@ -101,8 +98,8 @@ impl World {
             lock(&found).extend(judged(&judge, job, sessions));
             Vec::new()
         };
-        let jobs = Api::namespaced(client.clone(), &victim);
-        let record = Record::start(jobs, kubelet.clone(), judge);
+        let kubelet = site.kubelet.clone();
+        let record = Record::start(site.jobs(), kubelet.clone(), judge);
         let paths =
             |home: &str, boards: &[(flashjob_api::flashjob::instance::Instance, String)]| {
                 boards.iter().map(|(instance, _)| path(home, &instance.name_any())).collect()
@@ -111,7 +108,7 @@ impl World {
             devices: boards.iter().map(|(instance, _)| written(instance)).collect(),
             paths: paths(&victim, &boards),
             own_paths: paths(&attacker, &own),
-            client,
+            site,
             kubelet,
             record,
             held,
@@ -119,7 +116,7 @@ impl World {
             problems,
             victim,
             attacker,
-            _balancers: balancers,
+            _attackers_balancer: attackers_balancer,
         })
     }
 
@@ -132,7 +129,7 @@ impl World {
     }
 
     pub fn jobs(&self) -> Api<FlashJob> {
-        Api::namespaced(self.client.clone(), &self.victim)
+        self.site.jobs()
     }
 
     /// How many flashes the victim has begun for this version.
@@ -145,20 +142,17 @@ impl World {
 
     /// The victim creates a job for all of its boards.
     pub async fn flash(&self, name: &str, version: &str, plot: &Plot) -> Result<FlashJob> {
-        let spec = json!({
+        let more = json!({
             "uuid": self.devices,
-            "firmware": format!("registry.example/esp32:{version}"),
-            "version": version,
             "flashjobPodImage": FLASHER,
             "rollout": { "batchSize": plot.batch },
         });
-        let job = FlashJob::new(name, serde_json::from_value(spec)?);
-        Ok(self.jobs().create(&PostParams::default(), &job).await?)
+        jobs::create(&self.jobs(), name, jobs::with(jobs::sample(version), more)).await
     }
 
     /// The victim's ledger, once it is there: what a well-informed attacker knows.
     pub async fn ledger(&self, uid: &str) -> Result<BTreeMap<String, String>> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.victim);
+        let maps = self.site.api::<ConfigMap>();
         let labels = format!("{}={uid}", flashjob_plan::flashjob::names::JOB_UID);
         eventually("the ledger", PATIENCE, async || {
             let all = maps.list(&ListParams::default().labels(&labels)).await?;
@@ -167,26 +161,11 @@ impl World {
         .await
     }
 
-    /// The administrator lets the attacker's namespace have no more ConfigMaps. No controller works out what is used, so
-    /// this says it: nothing.
-    pub async fn allow_config_maps(&self, count: u32) -> Result<()> {
-        let quotas: Api<ResourceQuota> = Api::namespaced(self.client.clone(), &self.attacker);
-        let hard = json!({ "configmaps": count.to_string() });
-        let quota = json!({
-            "apiVersion": "v1", "kind": "ResourceQuota",
-            "metadata": { "name": "tight" }, "spec": { "hard": hard },
-        });
-        quotas.patch("tight", &PatchParams::apply("chaos").force(), &Patch::Apply(quota)).await?;
-        let used = json!({ "status": { "hard": hard, "used": { "configmaps": "0" } } });
-        quotas.patch_status("tight", &PatchParams::default(), &Patch::Merge(used)).await?;
-        Ok(())
-    }
-
     /// Takes away all that has been made in a namespace, but for what goes with its jobs.
     pub async fn empty(&self, home: &str) -> Result<()> {
         // At once, whatever their containers think of it.
         self.delete_all::<Pod>(home, &DeleteParams::background().grace_period(0)).await?;
-        let services: Api<Service> = Api::namespaced(self.client.clone(), home);
+        let services: Api<Service> = Api::namespaced(self.site.client.clone(), home);
         for service in services.list_metadata(&ListParams::default()).await? {
             let _ = services.delete(&service.name_any(), &DeleteParams::default()).await;
         }
@@ -200,7 +179,7 @@ impl World {
             self.empty(home).await?;
         }
         for home in [&self.attacker, &self.victim] {
-            let jobs: Api<FlashJob> = Api::namespaced(self.client.clone(), home);
+            let jobs = self.site.jobs_in(home);
             eventually("the jobs to be gone", PATIENCE, async || {
                 Ok(jobs.list_metadata(&ListParams::default()).await?.items.is_empty().then_some(()))
             })
@@ -216,7 +195,7 @@ impl World {
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        let all: Api<K> = Api::namespaced(self.client.clone(), home);
+        let all: Api<K> = Api::namespaced(self.site.client.clone(), home);
         let deleted = all.delete_collection(params, &ListParams::default()).await;
         deleted.map(drop).with_context(|| format!("{} of {home} cannot be deleted", K::kind(&())))
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::flashjob::stage::{Account, OLD_VERSION, Outcome};
+use crate::flashjob::field::OLD_VERSION;
+use crate::flashjob::site::{Account, Outcome};
 
 /// One line for each device.
 pub fn table(account: &Account) -> String {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use flashjob_sim::flashjob::Site;
 use flashjob_sim::flashjob::board::{End, Ledger};
-use flashjob_sim::flashjob::stage::Stage;
+use flashjob_sim::flashjob::field::Field;
 use flashjob_sim::node::Started;
 
 use super::super::world::{Kind, World};
@@ -14,13 +15,13 @@ use super::most_attempts;
 const SESSIONS: usize = 3;
 
 /// What is wrong with any board.
-pub fn all(stage: &Stage, world: &World) -> Vec<String> {
+pub fn all(site: &Site<Field>, world: &World) -> Vec<String> {
     let mut starts: HashMap<String, Vec<Started>> = HashMap::new();
-    for start in stage.node.starts() {
+    for start in site.kubelet.starts() {
         starts.entry(start.endpoint.clone()).or_default().push(start);
     }
     let mut wrong = Vec::new();
-    for (place, board) in stage.boards.iter().enumerate() {
+    for (place, board) in site.field.boards.iter().enumerate() {
         let mine = starts.remove(&board.endpoint()).unwrap_or_default();
         let ledger = board.ledger();
         let whats = of_board(world, place, &ledger, &mine);

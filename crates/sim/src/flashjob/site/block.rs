@@ -1,4 +1,4 @@
-//! Loopback addresses that no other stage of this machine has.
+//! Loopback addresses that no other site of this machine has.
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use flashjob_api::flashjob::FlashJobStatus;
 
-use super::{CONFIGURATION, NAMESPACE, Stage};
+use super::{CONFIGURATION, Site};
 use crate::flashjob::akri::instance_name;
 use crate::flashjob::board::{self, Board};
+use crate::flashjob::field::Field;
 use crate::node::kubelet::Started;
 
 /// What a FlashJob says of one device.
@@ -50,8 +51,8 @@ pub struct Account {
 
 impl Account {
     /// Holds a finished job against the boards it was to bring to `version`.
-    pub fn take(stage: &Stage, status: &FlashJobStatus, version: &str) -> Self {
-        Self::of(&stage.boards, &stage.node.starts(), NAMESPACE, status, version)
+    pub fn take(site: &Site<Field>, status: &FlashJobStatus, version: &str) -> Self {
+        Self::of(&site.field.boards, &site.kubelet.starts(), &site.namespace, status, version)
     }
 
     /// The same for boards of another namespace. Where no start of a flash Pod is known, none is counted.
