@@ -20,7 +20,9 @@
 pub mod clock;
 pub mod cluster;
 pub mod flashjob;
+pub mod http;
 mod insist;
+mod lock;
 mod luck;
 pub mod node;
 mod observe;
@@ -33,6 +35,7 @@ mod text;
 pub mod usage;
 pub mod wait;
 
+pub use lock::lock;
 pub use luck::Luck;
 pub use operator::{Launcher, Operator};
 pub use process::Running;

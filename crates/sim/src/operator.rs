@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::{AuditEntry, Cluster, Gate};
+use crate::process::tail;
 use crate::wait::PATIENCE;
 use crate::{Running, Usage, eventually, programs};
 
@@ -152,9 +153,9 @@ impl Operator {
         std::fs::read_to_string(self.running.log()).unwrap_or_default()
     }
 
-    /// The end of it.
-    pub fn last_words(&self) -> String {
-        self.running.last_words()
+    /// The last so many bytes of it.
+    pub fn log_end(&self, bytes: u64) -> String {
+        tail(self.running.log(), bytes).unwrap_or_default()
     }
 
     /// Waits until it has said something.

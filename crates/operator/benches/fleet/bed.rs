@@ -126,12 +126,6 @@ pub async fn within<T>(limit: Duration, what: &str, wait: impl Future<Output = T
     waited.with_context(|| format!("waited {limit:?} in vain for {what}"))
 }
 
-/// The time by the machine's clock, which is the API server's too.
-#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
-pub fn now() -> Timestamp {
-    Timestamp::now()
-}
-
 /// Seconds from one time to another.
 pub fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()

@@ -7,6 +7,7 @@
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJob, Phase};
 use flashjob_sim::Usage;
+use flashjob_sim::clock::now;
 use flashjob_sim::cluster::AuditEntry;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
@@ -20,7 +21,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::bed::{
-    Bed, JOB, PARALLEL, boards, flash, now, patience, reaches, ready_operator, seconds, within,
+    Bed, JOB, PARALLEL, boards, flash, patience, reaches, ready_operator, seconds, within,
 };
 
 /// One cold start. Times are from the start of the process until the API server got the call.

@@ -11,6 +11,7 @@ use flashjob_api::flashjob::{FlashJob, Phase};
 use flashjob_plan::flashjob::facts::Job;
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Pinned, Record};
 use flashjob_plan::flashjob::{Settings, names, owner};
+use flashjob_sim::clock::now;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Usage, eventually};
@@ -20,7 +21,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::bed::{Bed, now};
+use crate::bed::Bed;
 
 /// Devices of each job.
 const DEVICES: usize = 10_000;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::Usage;
+use flashjob_sim::clock::now;
 use flashjob_sim::node::Script;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::bed::{Bed, boards, cleaned_up, flash, now, patience, reaches, ready_operator, seconds};
+use crate::bed::{Bed, boards, cleaned_up, flash, patience, reaches, ready_operator, seconds};
 
 /// How long one flash takes.
 pub const LASTS: Duration = Duration::from_secs(15);

@@ -13,10 +13,11 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use flashjob_sim::lock;
 use flashjob_sim::node::Script;
 use futures::{StreamExt, TryStreamExt, pin_mut, stream};
 use k8s_openapi::NamespaceResourceScope;
@@ -176,8 +177,4 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -55,7 +55,7 @@ pub async fn measure(devices: usize) -> Result<Large> {
     cleaned_up(&site, devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
-    let status = site.jobs().get(JOB).await?.status.unwrap_or_default();
+    let status = site.status_now(JOB).await?;
     let listed = status.completed_uuids.len();
     ensure!(status.truncated == (listed < devices), "{listed} of {devices} are listed");
     let writes = bed.writes_settled(&site.namespace).await?;

@@ -101,7 +101,7 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
 pub async fn all_flashed(site: &Site, devices: usize) -> Result<()> {
     let starts = site.kubelet.starts().len();
     ensure!(starts == devices, "{devices} devices, and {starts} flashes");
-    let status = site.jobs().get(JOB).await?.status.unwrap_or_default();
+    let status = site.status_now(JOB).await?;
     let succeeded = status.counts.map(|counts| i64::from(counts.succeeded));
     ensure!(
         succeeded == i64::try_from(devices).ok(),

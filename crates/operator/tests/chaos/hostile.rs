@@ -14,6 +14,7 @@ mod world;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use flashjob_sim::clock::now;
 use flashjob_sim::flashjob::field::Field;
 use flashjob_sim::flashjob::site::Options;
 use flashjob_sim::flashjob::{Site, jobs};
@@ -130,9 +131,4 @@ fn spec(site: &Site<Field>, job: &Job, firmware: &str) -> serde_json::Value {
         "retry": { "limit": RETRIES, "backoffSeconds": 2 },
         "timeouts": { "deviceSeconds": 120 },
     })
-}
-
-#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
-pub fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -1,9 +1,11 @@
 //! Keeps an account of every status a job ever has, and holds each against what the boards know at that moment.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flashjob_api::flashjob::FlashJob;
+use flashjob_sim::clock::now;
+use flashjob_sim::lock;
 use flashjob_sim::node::{Kubelet, Started};
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +14,6 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::hostile::now;
 use crate::judge::ill_said;
 
 /// How late a status may be seen on a busy machine.
@@ -167,8 +168,4 @@ pub fn problems_of(
     }
     let name = job.name_any();
     problems.iter().map(|problem| format!("{name}: {problem}")).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use flashjob_sim::lock;
 
 use crate::arena::Arena;
 use crate::{edits, firmware, scenario, tenants, weather};
@@ -233,8 +234,4 @@ pub fn keep(replay: &str, text: &str) -> String {
 #[expect(clippy::print_stdout, reason = "progress for people; libtest is not at work here")]
 pub fn say(text: &str) {
     println!("{text}");
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,26 +6,14 @@ use anyhow::{Context, Result};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::{Akri, Site, installed};
+use flashjob_sim::http::get;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Operator, PATIENCE, eventually};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// A port that is free now.
 pub async fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0").await?.local_addr()?)
-}
-
-/// Status and body of a GET; an error while nobody listens yet.
-pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let status = answer.split(' ').nth(1).context("no status line")?.parse()?;
-    let body = answer.split_once("\r\n\r\n").context("no body")?.1;
-    Ok((status, body.to_owned()))
 }
 
 /// Waits until a path answers so.

@@ -94,7 +94,7 @@ async fn a_panic_in_the_look_at_one_job_is_told_on_it_and_others_go_on() -> Resu
     site.edit("unlucky", json!({ "version": "14" })).await?;
     site.phase("unlucky", Phase::Completed).await?;
     eventually("the fault to be forgotten", PATIENCE, async || {
-        let status = site.jobs().get("unlucky").await?.status.unwrap_or_default();
+        let status = site.status_now("unlucky").await?;
         Ok(stalled(&status).is_none().then_some(()))
     })
     .await?;

@@ -44,7 +44,7 @@ async fn an_api_server_that_is_gone_for_ten_seconds_costs_no_flash_and_no_second
             if operator.has_ended() {
                 *operator = site.operator_with(flags, None)?;
             }
-            let status = site.jobs().get("flashjob").await?.status.unwrap_or_default();
+            let status = site.status_now("flashjob").await?;
             Ok((status.phase == Some(Phase::Completed)).then_some(status))
         });
         let done = done.await.with_context(|| format!("the operator said:\n{}", operator.log()))?;

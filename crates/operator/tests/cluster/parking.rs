@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
 use flashjob_sim::flashjob::Site;
+use flashjob_sim::http::get;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +15,7 @@ use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
-use crate::crds::{free_address, get};
+use crate::crds::free_address;
 
 /// An operator that can be asked what it does.
 struct Watched {

@@ -9,6 +9,7 @@ use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::Site;
+use flashjob_sim::http::get;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -21,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::crds::{answers, free_address, get};
+use crate::crds::{answers, free_address};
 
 fn run(words: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_flashjob-operator"))

@@ -1,9 +1,10 @@
 //! What every operator has said and how it ended, also in Pods that are gone.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flashjob_sim::lock;
 use futures::{AsyncBufReadExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{ListParams, LogParams};
@@ -48,10 +49,6 @@ impl Drop for OperatorLog {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-fn lock(lines: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn follow(client: Client, lines: Arc<Mutex<Vec<String>>>) {

@@ -12,7 +12,7 @@ mod view;
 mod wire;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -23,6 +23,7 @@ pub use self::call::Call;
 pub use self::view::{Event, Fate};
 use self::wire::{UnderWay, Wire};
 use crate::cluster::Cluster;
+use crate::lock;
 
 /// What happens to a call.
 pub enum Verdict {
@@ -141,9 +142,4 @@ impl Drop for Gate {
         self.task.abort();
         lock(&self.wire.held).clear();
     }
-}
-
-/// A judge that panicked with the lock fails its own test, and does not take the gate from it.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

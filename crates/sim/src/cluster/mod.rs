@@ -17,7 +17,7 @@ mod start;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -29,6 +29,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
+use crate::lock;
 use crate::pki::Pki;
 use crate::process::{Running, Scratch};
 use apply::apply;
@@ -271,9 +272,4 @@ fn there<T>(created: kube::Result<T>) -> kube::Result<()> {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         other => other.map(drop),
     }
-}
-
-/// A test that panicked with the lock does not take the cluster from the others.
-fn lock(running: &Mutex<Running>) -> std::sync::MutexGuard<'_, Running> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
 }

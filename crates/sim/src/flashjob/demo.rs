@@ -13,8 +13,6 @@ use crate::flashjob::field::{Field, OLD_VERSION};
 use crate::flashjob::site::{Account, NAMESPACE, Options};
 use crate::flashjob::{Fault, Site, Times};
 use anyhow::{Context, Result, bail, ensure};
-use flashjob_api::flashjob::instance::Instance;
-use kube::ResourceExt;
 use serde_json::json;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -75,7 +73,7 @@ async fn play(wanted: Demo) -> Result<()> {
     ));
     // A board that is off is found by no selector, so the job names it.
     let spec = json!({
-        "uuid": [path(&away)],
+        "uuid": [site.device_name(&site.field.boards[last])],
         "rollout": { "batchSize": batch, "maxFailures": 2 },
         "retry": { "limit": 1, "backoffSeconds": 2 },
         "timeouts": { "deviceSeconds": 120 },
@@ -112,11 +110,6 @@ async fn watch(site: &Site<Field>, cli: &Path) -> Result<()> {
     // 3: it has ended, and a board has failed, as one of them must.
     ensure!(matches!(code, Some(0 | 3)), "rollout status ended with {code:?}");
     Ok(())
-}
-
-/// How a job names a device.
-fn path(instance: &Instance) -> String {
-    format!("{NAMESPACE}/{}", instance.name_any())
 }
 
 /// The program that was named, or the one beside ours.

@@ -2,7 +2,7 @@
 //! the boards. The cluster may be a site's own or anybody's, on a real node or anywhere.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -18,7 +18,7 @@ use crate::flashjob::registry::sign::Signer;
 use crate::flashjob::registry::{self, Registry};
 use crate::flashjob::site::{Account, Block, CONFIGURATION};
 use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, ServerCert, jobs};
-use crate::{PATIENCE, eventually};
+use crate::{PATIENCE, eventually, lock};
 
 /// The version boards come with.
 pub const OLD_VERSION: &str = "0.1.0";
@@ -114,7 +114,7 @@ impl Field {
 
     /// Akri leaves: its agent ends, and lets every Instance go.
     pub async fn withdraw_akri(&self) -> Result<()> {
-        self.agent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.agent).take();
         let instances: Api<Instance> = Api::namespaced(self.client.clone(), &self.namespace);
         for instance in instances.list(&ListParams::default()).await?.items {
             self.akri.lose(&instance).await?;

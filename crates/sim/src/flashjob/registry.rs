@@ -11,13 +11,14 @@ pub mod sign;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::cluster::assets;
 use crate::eventually;
+use crate::lock;
 use crate::pki::Pki;
 use crate::process::{Running, Scratch};
 
@@ -101,7 +102,7 @@ impl Registry {
 
     /// Ends the registry. Its storage stays.
     pub fn stop(&self) {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.program).take();
     }
 
     /// Starts a stopped registry again, at the same address and with the same storage.
@@ -142,7 +143,7 @@ impl Registry {
             Ok(digits.and_then(|digits: String| digits.parse::<u16>().ok()))
         });
         let port = port.await?;
-        *self.program.lock().unwrap_or_else(PoisonError::into_inner) = Some(program);
+        *lock(&self.program) = Some(program);
         Ok(port)
     }
 

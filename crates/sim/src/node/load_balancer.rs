@@ -7,7 +7,7 @@
 
 mod book;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
@@ -19,6 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::book::{Book, Grant};
 use crate::insist::insist;
+use crate::lock;
 use crate::observe::{Seen, observe};
 
 /// The addresses there are to give.
@@ -106,10 +107,6 @@ impl Drop for LoadBalancer {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-fn lock(book: &Mutex<Book>) -> std::sync::MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn run(

@@ -11,7 +11,7 @@ mod runtime;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +20,7 @@ use kube::Api;
 
 use self::runtime::Runtime;
 use crate::cluster::{Cluster, Options as ClusterOptions};
+use crate::lock;
 use crate::node::forward::{Forwarder, To};
 use crate::node::load_balancer::{LoadBalancer, Pool};
 use crate::pki::SERVICE_ADDRESS;
@@ -163,7 +164,7 @@ impl Node {
     }
 
     fn kubelet(&self) -> MutexGuard<'_, Option<Running>> {
-        self.kubelet.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kubelet)
     }
 }
 

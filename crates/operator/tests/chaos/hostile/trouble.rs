@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_sim::Operator;
+use flashjob_sim::clock::now;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::flashjob::field::Field;
 use flashjob_sim::flashjob::site::NAMESPACE;
 use jiff::Timestamp;
 
+use super::ALONE;
 use super::world::{Outage, World};
-use super::{ALONE, now};
 
 /// More Pods than anybody makes.
 const PLENTY: u32 = 1_000_000;
@@ -139,7 +140,7 @@ impl Trouble {
         ensure!(
             !operator.has_ended(),
             "the operator has ended by itself: {}",
-            operator.last_words()
+            operator.log_end(4096)
         );
         Ok(())
     }

@@ -87,7 +87,7 @@ impl Operators {
                 .lives
                 .borrow_mut()
                 .last_mut()
-                .and_then(|life| life.has_ended().then(|| life.last_words()));
+                .and_then(|life| life.has_ended().then(|| life.log_end(600)));
             let Some(words) = ended else { continue };
             if self.go_on_after(Problem::new(Kind::OperatorEnded, words))? {
                 return Ok(());
@@ -155,18 +155,7 @@ impl Operators {
     /// The end of what each has said.
     pub fn logs(&self) -> String {
         let lives = self.lives.borrow();
-        let logs: Vec<String> = lives.iter().map(|life| tail(&life.log(), 200_000)).collect();
+        let logs: Vec<String> = lives.iter().map(|life| life.log_end(200_000)).collect();
         logs.join("\n--- the next life\n")
-    }
-}
-
-/// The last so many bytes of a text, from the beginning of a line.
-fn tail(text: &str, bytes: usize) -> String {
-    let from = text.len().saturating_sub(bytes);
-    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let cut = &text[from..];
-    match from {
-        0 => cut.to_owned(),
-        _ => cut.split_once('\n').map_or(cut, |(_, rest)| rest).to_owned(),
     }
 }

@@ -4,8 +4,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use flashjob_sim::http::get;
 use tokio::time::timeout;
 
 /// The path it asks.
@@ -21,15 +20,7 @@ pub const FIRST: Duration = Duration::from_secs(2);
 
 /// Asks once.
 pub async fn ask(address: SocketAddrV4, path: &str) -> Result<()> {
-    timeout(ANSWER, answered(address, path)).await?
-}
-
-async fn answered(address: SocketAddrV4, path: &str) -> Result<()> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    ensure!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+    let (status, body) = timeout(ANSWER, get(address.into(), path)).await??;
+    ensure!(status == 200, "{path}: {status} {body}");
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use flashjob_api::flashjob::FlashJob;
 use flashjob_sim::flashjob::site::CONFIGURATION;
 use flashjob_sim::flashjob::{Akri, Site, jobs};
 use flashjob_sim::node::{End, Kubelet, LoadBalancer, Pool, Script, Started};
-use flashjob_sim::{PATIENCE, eventually};
+use flashjob_sim::{PATIENCE, eventually, lock};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -220,8 +220,4 @@ fn script(pod: &Pod, flash: Duration) -> Script {
         Some(STUBBORN) => Script::ending(End::Never).on_sigterm(PATIENCE, 143, ""),
         _ => Script::success("").run_for(flash),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,8 +22,9 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::view::{self, Lists};
-use super::{Call, EventJudge, Judge, Verdict, lock};
+use super::{Call, EventJudge, Judge, Verdict};
 use crate::cluster::Cluster;
+use crate::lock;
 
 /// A read's answer is a stream, a write's is whole.
 type Answer = Response<Either<UnsyncBoxBody<Bytes, anyhow::Error>, Full<Bytes>>>;
