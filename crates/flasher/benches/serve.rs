@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use flashjob_pki::{CertifiedKey, PrivateKey, Profile};
 use flashjob_sim::flashjob::registry::image::Image;
 use flashjob_sim::flashjob::{Board, BoardOptions, Fault, Firmware, Registry, Times};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -61,15 +62,15 @@ async fn main() -> Result<()> {
 
 impl Bench {
     async fn new() -> Result<Bench> {
-        let mut ca = CertificateParams::new(Vec::new())?;
-        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca_key = KeyPair::generate()?;
-        let root = ca.self_signed(&ca_key)?;
-        let key = KeyPair::generate()?;
-        let leaf = CertificateParams::new(vec!["ota-agent".to_owned()])?
-            .signed_by(&key, &Issuer::new(ca, ca_key))?;
+        let (from, until) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+        let ca = Profile::ca("bench", from, until);
+        let ca = CertifiedKey::self_signed(PrivateKey::generate()?, &ca)?;
+        let key = PrivateKey::generate()?;
+        let names = vec!["ota-agent".to_owned()];
+        let leaf = Profile { names, ..Profile::leaf("ota-agent", from, until) };
+        let leaf = ca.sign(&key.public(), &leaf)?;
         let mut roots = RootCertStore::empty();
-        roots.add(root.der().clone())?;
+        roots.add(ca.leaf().der().clone())?;
         let reader = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS12])
             .with_root_certificates(roots)
             .with_no_client_auth();
@@ -78,7 +79,7 @@ impl Bench {
             folder: tempfile::tempdir()?,
             image: Firmware::new("0.2.0").size(SIZE).build(),
             chain: leaf.pem(),
-            key: key.serialize_pem(),
+            key: key.pem(),
             reader: TlsConnector::from(Arc::new(reader)),
         };
         std::fs::write(bench.folder.path().join("tls.crt"), &bench.chain)?;

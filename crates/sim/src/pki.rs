@@ -6,10 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use flashjob_pki::{CertifiedKey, KeyPurpose, PrivateKey, Profile};
+use jiff::Timestamp;
 
 /// Where Pods find the API server: the first address of the Services' range.
 pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
+
+const YEAR_2100: Timestamp = Timestamp::constant(4_102_444_800, 0);
 
 /// The certificates and keys, and the files the API server reads them from.
 #[derive(Debug)]
@@ -30,21 +33,14 @@ pub(crate) struct Pki {
 impl Pki {
     /// Makes all keys and writes them to `folder`.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        params.distinguished_name.push(DnType::CommonName, "flashjob-sim");
-        let ca_key = KeyPair::generate()?;
-        let ca = params.self_signed(&ca_key)?;
-        let issuer = Issuer::new(params, ca_key);
+        let ca = Profile { ca: true, ..profile("flashjob-sim") };
+        let ca = CertifiedKey::self_signed(PrivateKey::generate()?, &ca)?;
 
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc", SERVICE_ADDRESS];
-        let mut params = CertificateParams::new(names.map(str::to_owned))?;
-        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-        let server_key = KeyPair::generate()?;
-        let server = params.signed_by(&server_key, &issuer)?;
+        let server_key = PrivateKey::generate()?;
+        let server = ca.sign(&server_key.public(), &server("kube-apiserver", &names))?;
 
-        let service_account = KeyPair::generate()?;
+        let service_account = PrivateKey::generate()?;
 
         let write = |name: &str, text: String| -> Result<PathBuf> {
             let path = folder.join(name);
@@ -52,13 +48,28 @@ impl Pki {
             Ok(path)
         };
         Ok(Self {
-            ca_file: write("ca.crt", ca.pem())?,
+            ca_file: write("ca.crt", ca.chain().pem())?,
             server_cert: write("apiserver.crt", server.pem())?,
-            server_key: write("apiserver.key", server_key.serialize_pem())?,
-            service_account_key: write("sa.key", service_account.serialize_pem())?,
-            service_account_public_key: write("sa.pub", service_account.public_key_pem())?,
-            ca_pem: ca.pem(),
-            ca_der: ca.der().to_vec(),
+            server_key: write("apiserver.key", server_key.pem())?,
+            service_account_key: write("sa.key", service_account.pem())?,
+            service_account_public_key: write("sa.pub", service_account.public().pem())?,
+            ca_pem: ca.chain().pem(),
+            ca_der: ca.leaf().der().to_vec(),
         })
+    }
+}
+
+/// A certificate that is good at any time a test may pretend it is.
+pub(crate) fn profile(common_name: &str) -> Profile {
+    let organization = Some("flashjob-sim".to_owned());
+    Profile { organization, ..Profile::leaf(common_name, Timestamp::UNIX_EPOCH, YEAR_2100) }
+}
+
+/// A server's certificate, for these DNS names and addresses.
+pub(crate) fn server(common_name: &str, names: &[&str]) -> Profile {
+    Profile {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        purposes: vec![KeyPurpose::ServerAuth],
+        ..profile(common_name)
     }
 }

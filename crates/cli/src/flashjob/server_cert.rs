@@ -4,9 +4,9 @@
 //! Secret was read back and judged the way a board and the flasher judge it. A private key is written to the Secret and to
 //! one file, and nowhere else.
 
+mod boards;
 mod files;
 mod make;
-mod pair;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -14,6 +14,7 @@ mod tests;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
+use flashjob_pki::CertifiedKey;
 use jiff::Timestamp;
 
 use crate::args::Connection;
@@ -22,7 +23,7 @@ use crate::exit::End;
 use crate::flashjob::args::{Leaf, ServerCert};
 use crate::shell::Shell;
 
-pub use pair::{BOARDS_ASK_FOR, Pair};
+pub use boards::{BOARDS_ASK_FOR, is_for_boards};
 pub use secret::{NAME as SECRET, pair as of_secret};
 
 /// The certificate that boards pin, in the folder of `create` and `renew`.
@@ -69,13 +70,12 @@ async fn create(
             );
         }
     }
-    let made = make::pinned(now)?;
-    let pinned = Pair::read(made.certificate.as_bytes(), made.key.as_bytes()).map_err(wrong_own)?;
+    let pinned = make::pinned(now)?;
     let pair = make::leaf(&pinned, leaf.days, now)?;
     files::make_folder(dir)?;
     files::write_both(
-        (&dir.join(PINNED_KEY), made.key.as_bytes()),
-        (&dir.join(PINNED_CRT), made.certificate.as_bytes()),
+        (&dir.join(PINNED_KEY), pinned.key().pem().as_bytes()),
+        (&dir.join(PINNED_CRT), pinned.chain().pem().as_bytes()),
     )?;
     if let Err(error) = secret::create(&to, &pair).await {
         let again = format!("kubectl flashjob server-cert renew --dir {} -n", dir.display());
@@ -89,15 +89,15 @@ async fn create(
          Renew by {}, and no board has to be flashed for it.",
         dir.join(PINNED_CRT).display(),
         dir.join(PINNED_KEY).display(),
-        day(pair.expires())
+        day(pair.leaf().not_after())
     ));
     Ok(())
 }
 
 async fn import(to: &Connection, certificate: &Path, key: &Path, shell: &Shell) -> Result<()> {
     let pair = read(certificate, key)?;
-    pair.is_for_boards().map_err(|why| anyhow!("{}: {why}", certificate.display()))?;
-    if !pair.has_ca() {
+    is_for_boards(&pair).map_err(|why| anyhow!("{}: {why}", certificate.display()))?;
+    if !boards::has_ca(&pair) {
         shell.note(&format!(
             "no certificate in {} is a CA (CA:TRUE, and keyCertSign where it has a keyUsage). If boards pin one of these, it cannot be renewed without flashing them: see \
              docs/certificates.md",
@@ -113,7 +113,9 @@ async fn import(to: &Connection, certificate: &Path, key: &Path, shell: &Shell) 
         Some(present) => {
             secret::replace(&to, &present, &pair).await?;
             shell.out(&format!("secret/{SECRET} replaced\n"))?;
-            if secret::pair(&present).is_ok_and(|before| !before.has_one_of(&pair)) {
+            if secret::pair(&present)
+                .is_ok_and(|before| !boards::have_one_in_common(&before, &pair))
+            {
                 shell.note(
                     "it has no certificate in common with what was there; boards trust the one they pin, and no other",
                 );
@@ -132,7 +134,7 @@ async fn renew(
 ) -> Result<()> {
     let path = dir.join(PINNED_CRT);
     let pinned = read(&path, &dir.join(PINNED_KEY))?;
-    if !pinned.leaf_is_ca() {
+    if !pinned.leaf().is_ca() {
         bail!(
             "{} is no CA (basicConstraints CA:TRUE and, if it has a keyUsage, keyCertSign), so it cannot sign others, and boards that pin it trust it alone\nto \
              use it as it is: kubectl flashjob server-cert import --cert {} --key {}",
@@ -145,7 +147,7 @@ async fn renew(
     let to = to.open().await?;
     let present = secret::get(&to).await?;
     match present.as_ref().map(secret::pair) {
-        Some(Ok(before)) if !before.chains_to(&pinned) => bail!(
+        Some(Ok(before)) if !boards::chains_to(&before, &pinned) => bail!(
             "what is in the Secret {SECRET} of namespace {} is not signed by {}; boards that trust it would not trust the new \
              one. Nothing was changed\ngive the --dir with the certificate they pin; or, to change what is shown to boards \
              on purpose, use `kubectl flashjob server-cert import` (see \"Replace it\" in docs/certificates.md)",
@@ -168,7 +170,7 @@ async fn renew(
         }
     };
     shell.out(&format!("secret/{SECRET} {done}\n"))?;
-    if pinned.is_rsa() {
+    if pinned.leaf().is_rsa() {
         shell.note(
             "the pinned key is RSA and the new one P-256; boards whose mbedTLS knows no ECDSA need an RSA one, made with \
              openssl: see docs/certificates.md",
@@ -176,20 +178,20 @@ async fn renew(
     }
     shell.say(&format!(
         "The next flash Pod shows it. It is good until {}; no board has to be flashed for it.",
-        day(pair.expires())
+        day(pair.leaf().not_after())
     ));
     Ok(())
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Pair> {
+fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey> {
     let chain = files::read(certificate)?;
     let private = files::read(key)?;
-    Pair::read(&chain, &private)
+    boards::read(&chain, &private)
         .map_err(|why| anyhow!("{} with {}: {why}", certificate.display(), key.display()))
 }
 
 /// What was made here and cannot be read here.
-fn wrong_own(why: String) -> anyhow::Error {
+fn wrong_own(why: &str) -> anyhow::Error {
     anyhow!("the certificate that was made cannot be used: {why}")
 }
 

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
+use flashjob_pki::{CertifiedKey, PrivateKey, Profile};
+use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -36,13 +38,15 @@ impl Front {
 
     /// One that speaks TLS; its certificate is its own CA.
     pub async fn start_tls(registry: &str, decide: impl Decide) -> Result<(Self, String)> {
-        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+        let names = vec!["127.0.0.1".to_owned()];
+        let profile = Profile::leaf("front", Timestamp::UNIX_EPOCH, Timestamp::MAX);
+        let own =
+            CertifiedKey::self_signed(PrivateKey::generate()?, &Profile { names, ..profile })?;
         let config = rustls::ServerConfig::builder()
             .with_no_client_auth()
-            .with_single_cert(vec![own.cert.der().clone()], key.into())?;
+            .with_single_cert(own.chain().ders(), own.key().der().clone_key())?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok((Self::listen(registry, decide, Some(acceptor)).await?, own.cert.pem()))
+        Ok((Self::listen(registry, decide, Some(acceptor)).await?, own.chain().pem()))
     }
 
     async fn listen(registry: &str, decide: impl Decide, tls: Option<TlsAcceptor>) -> Result<Self> {

@@ -3,9 +3,11 @@
 use anyhow::Result;
 use flashjob_api::flashjob::Reason::SignatureInvalid;
 use flashjob_flasher::fetch::Source;
+use flashjob_pki::PrivateKey;
 use flashjob_sim::flashjob::Registry;
 use flashjob_sim::flashjob::registry::image::{Image, Layer, Words};
 use flashjob_sim::flashjob::registry::sign::{PAYLOAD, SIGNATURE, Signer, payload};
+use flashjob_sim::flashjob::server_cert::openssl;
 use serde_json::json;
 
 use crate::{pull, refused, source};
@@ -117,10 +119,10 @@ async fn keys_of_other_kinds_are_refused_by_name_before_anything_is_asked() -> R
         c02/4uFEt82S0ENeAhnkLBFeLQ7ALni4VbmCU+MW4xsiyhZnLRuT+ce9hD7kkBjg\n\
         hQIDAQAB\n\
         -----END PUBLIC KEY-----";
-    let pair = |algorithm| rcgen::KeyPair::generate_for(algorithm);
-    let p384 = pair(&rcgen::PKCS_ECDSA_P384_SHA384)?.public_key_pem();
-    let ed25519 = pair(&rcgen::PKCS_ED25519)?.public_key_pem();
-    let private = pair(&rcgen::PKCS_ECDSA_P256_SHA256)?.serialize_pem();
+    let public = |args: &[&str]| openssl(&["pkey", "-pubout"], &openssl(args, "")?);
+    let p384 = public(&["ecparam", "-genkey", "-noout", "-name", "secp384r1"])?;
+    let ed25519 = public(&["genpkey", "-algorithm", "ED25519"])?;
+    let private = PrivateKey::generate()?.pem();
     for (pem, words) in [
         (p384.as_str(), "another curve"),
         (&ed25519, "Ed25519"),

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use flashjob_pki::{CertifiedKey, PrivateKey, Profile};
 
 use crate::flashjob::board::SERVER_NAME;
+use crate::pki::profile;
 
 /// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +30,8 @@ pub struct ServerCert {
 impl ServerCert {
     /// A certificate like the original's: `CN=ota-agent`, its own CA, no subjectAltName.
     pub fn self_signed(kind: KeyKind) -> Result<Self> {
-        let key = key(kind)?;
-        let certificate = params(SERVER_NAME, true)?.self_signed(&key)?;
-        Ok(Self { chain: certificate.pem(), key: key.serialize_pem() })
+        let made = CertifiedKey::self_signed(key(kind)?, &ca())?;
+        Ok(Self { chain: made.chain().pem(), key: made.key().pem() })
     }
 
     /// A certificate of the same name and with a new key, signed by this one: how a server's certificate is renewed
@@ -42,34 +42,28 @@ impl ServerCert {
 
     /// A certificate for another name, signed by this one.
     pub fn signs(&self, name: &str, kind: KeyKind) -> Result<Self> {
-        let issuer_key = KeyPair::from_pem(&self.key).context("the issuer's key")?;
-        let issuer = Issuer::new(params(SERVER_NAME, true)?, issuer_key);
+        // A leaf that signs does as if it were a CA.
+        let issuer = PrivateKey::from_pem(self.key.as_bytes()).context("the issuer's key")?;
+        let issuer = CertifiedKey::self_signed(issuer, &ca())?;
         let key = key(kind)?;
-        let certificate = params(name, false)?.signed_by(&key, &issuer)?;
-        Ok(Self { chain: certificate.pem() + &self.chain, key: key.serialize_pem() })
+        let made = issuer.sign(&key.public(), &profile(name))?;
+        Ok(Self { chain: made.pem() + &self.chain, key: key.pem() })
     }
 }
 
-fn params(name: &str, ca: bool) -> Result<CertificateParams> {
-    let mut params = CertificateParams::new(Vec::new())?;
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::OrganizationName, "flashjob-sim");
-    params.distinguished_name.push(DnType::CommonName, name);
-    if ca {
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    }
-    Ok(params)
+fn ca() -> Profile {
+    Profile { ca: true, ..profile(SERVER_NAME) }
 }
 
-fn key(kind: KeyKind) -> Result<KeyPair> {
+fn key(kind: KeyKind) -> Result<PrivateKey> {
     match kind {
-        KeyKind::P256 => Ok(KeyPair::generate()?),
+        KeyKind::P256 => Ok(PrivateKey::generate()?),
         // ring can use RSA keys and cannot make them.
         KeyKind::Rsa2048 => {
             let pem =
                 openssl(&["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"], "")?;
-            KeyPair::from_pem(&pem).context("openssl made a key that ring does not take")
+            PrivateKey::from_pem(pem.as_bytes())
+                .context("openssl made a key that ring does not take")
         }
     }
 }

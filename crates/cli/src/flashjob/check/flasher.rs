@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::observe::{DICE_SERVICE, SETTINGS};
 use super::{Line, Seen};
-use crate::flashjob::server_cert::{BOARDS_ASK_FOR, SECRET, day, of_secret};
+use crate::flashjob::server_cert::{BOARDS_ASK_FOR, SECRET, day, is_for_boards, of_secret};
 
 /// When an end comes near.
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -36,10 +36,10 @@ pub fn certificate(seen: &Seen<Option<Secret>>, namespace: &str, now: Timestamp)
         Ok(pair) => pair,
         Err(why) => return Line::fail(what, format!("Secret {SECRET}: {why}"), import),
     };
-    if let Err(why) = pair.is_for_boards() {
+    if let Err(why) = is_for_boards(&pair) {
         return Line::fail(what, format!("Secret {SECRET}: {why}"), import);
     }
-    let expires = pair.expires();
+    let expires = pair.leaf().not_after();
     let left = expires.duration_since(now);
     if left > SOON {
         let finding = format!("for {BOARDS_ASK_FOR}, with its key, good until {}", day(expires));

@@ -216,7 +216,8 @@ fn the_server_certificate_is_judged_as_boards_and_flasher_do() {
     let end = crate::flashjob::server_cert::of_secret(&secret(&made.chain, &made.key))
         .ok()
         .unwrap()
-        .expires();
+        .leaf()
+        .not_after();
     let days = |days: i64| SignedDuration::from_hours(days * 24);
     for (at, mark) in
         [(end - days(31), Mark::Ok), (end - days(29), Mark::Unsure), (end + days(1), Mark::Unsure)]

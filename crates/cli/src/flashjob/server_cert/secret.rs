@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow};
+use flashjob_pki::CertifiedKey;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -10,7 +11,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::pair::Pair;
+use super::boards;
 use crate::connect::{Connected, failed};
 
 pub use flashjob_api::flashjob::flash_pod::TLS_SECRET as NAME;
@@ -27,19 +28,19 @@ pub async fn get(to: &Connected) -> Result<Option<Secret>> {
 }
 
 /// What is in it, if the flasher can use it.
-pub fn pair(secret: &Secret) -> Result<Pair, String> {
+pub fn pair(secret: &Secret) -> Result<CertifiedKey, String> {
     let part = |name: &str| {
         let data = secret.data.as_ref().and_then(|data| data.get(name));
         data.map(|bytes| bytes.0.as_slice()).ok_or_else(|| format!("there is no {name} in it"))
     };
-    Pair::read(part(CRT)?, part(KEY)?)
+    boards::read(part(CRT)?, part(KEY)?)
 }
 
-pub async fn create(to: &Connected, pair: &Pair) -> Result<()> {
+pub async fn create(to: &Connected, pair: &CertifiedKey) -> Result<()> {
     let secret = Secret {
         metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
         type_: Some("kubernetes.io/tls".to_owned()),
-        data: Some(data(pair)?),
+        data: Some(data(pair)),
         ..Secret::default()
     };
     let created = api(to).create(&PostParams::default(), &secret).await;
@@ -47,23 +48,18 @@ pub async fn create(to: &Connected, pair: &Pair) -> Result<()> {
 }
 
 /// Puts another pair into the Secret that was read. Its labels and annotations stay; if it was changed meanwhile, this fails.
-pub async fn replace(to: &Connected, present: &Secret, pair: &Pair) -> Result<()> {
+pub async fn replace(to: &Connected, present: &Secret, pair: &CertifiedKey) -> Result<()> {
     let patch = json!({
         "metadata": { "resourceVersion": present.metadata.resource_version },
-        "data": data(pair)?,
+        "data": data(pair),
     });
     let patched = api(to).patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await;
     patched.map(drop).map_err(|error| failed_here(to, "change", &error))
 }
 
-fn data(pair: &Pair) -> Result<BTreeMap<String, ByteString>> {
-    let bytes = |pem: Result<String, String>| {
-        pem.map(|pem| ByteString(pem.into_bytes())).map_err(|why| anyhow!(why))
-    };
-    Ok(BTreeMap::from([
-        (CRT.to_owned(), bytes(pair.chain_pem())?),
-        (KEY.to_owned(), bytes(pair.key_pem())?),
-    ]))
+fn data(pair: &CertifiedKey) -> BTreeMap<String, ByteString> {
+    let parts = [(CRT, pair.chain().pem()), (KEY, pair.key().pem())];
+    parts.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes()))).into()
 }
 
 /// The roles of FlashJobs give no right to Secrets, so their advice would lead astray.

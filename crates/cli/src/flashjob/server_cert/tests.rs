@@ -1,49 +1,46 @@
 use flashjob_sim::flashjob::server_cert::openssl;
 use flashjob_sim::flashjob::{KeyKind, ServerCert};
 
+use super::boards::{chains_to, has_ca, have_one_in_common};
 use super::*;
 
 fn now() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().unwrap()
 }
 
-fn own() -> Pair {
-    let made = make::pinned(now()).unwrap();
-    Pair::read(made.certificate.as_bytes(), made.key.as_bytes()).unwrap()
+fn own() -> CertifiedKey {
+    make::pinned(now()).unwrap()
 }
 
-fn of(made: &ServerCert) -> Result<Pair, String> {
-    Pair::read(made.chain.as_bytes(), made.key.as_bytes())
+fn of(made: &ServerCert) -> Result<CertifiedKey, String> {
+    boards::read(made.chain.as_bytes(), made.key.as_bytes())
 }
 
-/// What `Pair` says against it; a `Pair` itself is never printed.
+/// What is said against it.
 fn refused(certificate: &str, key: &str) -> String {
-    match Pair::read(certificate.as_bytes(), key.as_bytes()) {
-        Ok(_) => panic!("it was taken"),
-        Err(why) => why,
-    }
+    boards::read(certificate.as_bytes(), key.as_bytes()).unwrap_err()
 }
 
 #[test]
 fn a_leaf_is_signed_by_the_pinned_one_and_by_no_other() {
     let (pinned, other) = (own(), own());
     let leaf = make::leaf(&pinned, 30, now()).unwrap();
-    assert!(leaf.chains_to(&pinned));
-    assert!(!leaf.chains_to(&other), "both have the same name, and only one has signed");
-    assert!(pinned.chains_to(&pinned));
-    assert!(!leaf.leaf_is_ca() && leaf.has_ca() && pinned.leaf_is_ca());
-    assert_eq!(day(leaf.expires()), "2026-12-15");
-    assert_eq!(day(pinned.expires()), "2046-11-10");
+    assert!(chains_to(&leaf, &pinned));
+    assert!(!chains_to(&leaf, &other), "both have the same name, and only one has signed");
+    assert!(chains_to(&pinned, &pinned));
+    assert!(!leaf.leaf().is_ca() && has_ca(&leaf) && pinned.leaf().is_ca());
+    assert_eq!(day(leaf.leaf().not_after()), "2026-12-15");
+    assert_eq!(day(pinned.leaf().not_after()), "2046-11-10");
 }
 
 #[test]
 fn each_leaf_has_a_key_and_a_number_of_its_own() {
     let pinned = own();
     let [first, second] = [1, 1].map(|days| make::leaf(&pinned, days, now()).unwrap());
-    assert_ne!(first.key_pem(), second.key_pem());
-    assert_ne!(first.serial(), second.serial());
-    assert_ne!(first.key_pem(), pinned.key_pem());
-    assert!(first.has_one_of(&second), "the pinned one");
+    assert_ne!(first.key().pem(), second.key().pem());
+    assert_ne!(first.leaf().serial_number(), second.leaf().serial_number());
+    assert_ne!(first.key().pem(), pinned.key().pem());
+    assert!(have_one_in_common(&first, &second), "the pinned one");
 }
 
 #[test]
@@ -58,8 +55,8 @@ fn a_pinned_certificate_with_a_long_name_can_sign() {
     let more = ["-keyout", key, "-out", crt, "-subj", subject];
     openssl(&[args.as_slice(), more.as_slice()].concat(), "").unwrap();
     let pinned = read(Path::new(crt), Path::new(key)).unwrap();
-    assert!(pinned.is_rsa());
-    assert!(make::leaf(&pinned, 30, now()).unwrap().chains_to(&pinned));
+    assert!(pinned.leaf().is_rsa());
+    assert!(chains_to(&make::leaf(&pinned, 30, now()).unwrap(), &pinned));
 }
 
 #[test]
@@ -76,7 +73,7 @@ fn a_name_that_cannot_be_repeated_is_refused_and_not_signed_wrongly() {
 }
 
 #[test]
-fn keys_of_every_form_are_read_and_written_again_as_they_are() {
+fn keys_of_every_form_are_read_written_again_as_they_are_and_sign() {
     let rsa = ServerCert::self_signed(KeyKind::Rsa2048).unwrap();
     let ec = ServerCert::self_signed(KeyKind::P256).unwrap();
     let old_rsa = openssl(&["rsa", "-traditional"], &rsa.key).unwrap();
@@ -84,11 +81,12 @@ fn keys_of_every_form_are_read_and_written_again_as_they_are() {
     let forms = [(&rsa, &rsa.key), (&rsa, &old_rsa), (&ec, &ec.key), (&ec, &old_ec)];
     for (made, key) in forms {
         let label = key.lines().next().unwrap();
-        let pair = Pair::read(made.chain.as_bytes(), key.as_bytes())
+        let pair = boards::read(made.chain.as_bytes(), key.as_bytes())
             .unwrap_or_else(|why| panic!("{label}: {why}"));
-        assert_eq!(pair.key_pem().unwrap().trim(), key.trim(), "{label}");
-        assert_eq!(pair.chain_pem().unwrap().trim(), made.chain.replace('\r', "").trim());
-        assert_eq!(pair.is_for_boards(), Ok(()));
+        assert_eq!(pair.key().pem().trim(), key.trim(), "{label}");
+        assert_eq!(pair.chain().pem().trim(), made.chain.replace('\r', "").trim());
+        assert_eq!(is_for_boards(&pair), Ok(()));
+        assert!(chains_to(&make::leaf(&pair, 30, now()).unwrap(), &pair), "{label}");
     }
 }
 
@@ -96,8 +94,8 @@ fn keys_of_every_form_are_read_and_written_again_as_they_are() {
 fn a_private_key_beside_the_certificate_does_not_get_into_the_chain() {
     let made = ServerCert::self_signed(KeyKind::P256).unwrap();
     let both = format!("{}{}", made.key, made.chain);
-    let pair = Pair::read(both.as_bytes(), both.as_bytes()).unwrap();
-    assert!(!pair.chain_pem().unwrap().contains("PRIVATE"));
+    let pair = boards::read(both.as_bytes(), both.as_bytes()).unwrap();
+    assert!(!pair.chain().pem().contains("PRIVATE"));
 }
 
 #[test]
@@ -131,7 +129,7 @@ fn what_is_refused_is_refused_without_a_word_of_the_key() {
 fn boards_ask_for_one_name() {
     let pinned = ServerCert::self_signed(KeyKind::P256).unwrap();
     let wrong = of(&pinned.signs("other.example", KeyKind::P256).unwrap()).unwrap();
-    let why = wrong.is_for_boards().unwrap_err();
+    let why = is_for_boards(&wrong).unwrap_err();
     assert!(why.contains("other.example") && why.contains("ota-agent"), "{why}");
 
     let key = KeyPairPem::new();
@@ -140,7 +138,7 @@ fn boards_ask_for_one_name() {
         let args =
             ["req", "-x509", "-key", key.path(), "-subj", "/CN=ota-agent", "-addext", &names];
         let chain = openssl(&args, "").unwrap();
-        Pair::read(chain.as_bytes(), key.pem.as_bytes()).unwrap().is_for_boards()
+        is_for_boards(&boards::read(chain.as_bytes(), key.pem.as_bytes()).unwrap())
     };
     assert_eq!(with("DNS:x.example,DNS:ota-agent"), Ok(()));
     assert!(with("DNS:x.example").unwrap_err().contains("subjectAltName"));
@@ -153,7 +151,7 @@ fn only_what_boards_take_for_a_ca_can_sign() {
         let mut args = vec!["req", "-x509", "-key", key.path(), "-subj", "/CN=ota-agent"];
         more.iter().for_each(|text| args.extend(["-addext", text]));
         let chain = openssl(&args, "").unwrap();
-        Pair::read(chain.as_bytes(), key.pem.as_bytes()).unwrap().leaf_is_ca()
+        boards::read(chain.as_bytes(), key.pem.as_bytes()).unwrap().leaf().is_ca()
     };
     assert!(with(&["basicConstraints=critical,CA:TRUE"]));
     assert!(with(&["basicConstraints=critical,CA:TRUE", "keyUsage=keyCertSign,digitalSignature"]));
@@ -171,7 +169,7 @@ struct KeyPairPem {
 impl KeyPairPem {
     fn new() -> KeyPairPem {
         let dir = tempfile::tempdir().unwrap();
-        let pem = make::pinned(now()).unwrap().key;
+        let pem = own().key().pem();
         let path = dir.path().join("key").to_str().unwrap().to_owned();
         std::fs::write(&path, &pem).unwrap();
         KeyPairPem { pem, path, _dir: dir }
@@ -184,15 +182,16 @@ impl KeyPairPem {
 
 #[test]
 fn no_bytes_make_it_panic() {
-    let made = make::pinned(now()).unwrap();
+    let pinned = own();
+    let (certificate, key) = (pinned.chain().pem(), pinned.key().pem());
     for bytes in
         [&b""[..], b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"]
     {
-        assert!(Pair::read(bytes, made.key.as_bytes()).is_err());
-        assert!(Pair::read(made.certificate.as_bytes(), bytes).is_err());
+        assert!(boards::read(bytes, key.as_bytes()).is_err());
+        assert!(boards::read(certificate.as_bytes(), bytes).is_err());
     }
-    for end in 0..made.certificate.len() {
-        let _ = Pair::read(&made.certificate.as_bytes()[..end], made.key.as_bytes());
+    for end in 0..certificate.len() {
+        let _ = boards::read(&certificate.as_bytes()[..end], key.as_bytes());
     }
 }
 

@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flashjob_pki::PrivateKey;
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{Signature, SigningKey};
-use rcgen::KeyPair;
 use serde_json::{Value, json};
 
 use super::Registry;
@@ -26,10 +26,10 @@ pub struct Signer {
 impl Signer {
     /// A new key.
     pub fn generate() -> Result<Self> {
-        let pair = KeyPair::generate()?;
-        let key = p256::pkcs8::DecodePrivateKey::from_pkcs8_der(&pair.serialize_der())
+        let made = PrivateKey::generate()?;
+        let key = p256::pkcs8::DecodePrivateKey::from_pkcs8_der(made.pkcs8_der())
             .map_err(|error| anyhow!("not a P-256 key: {error}"))?;
-        Ok(Self { key, public_pem: pair.public_key_pem() })
+        Ok(Self { key, public_pem: made.public().pem() })
     }
 
     /// The public half, in PEM.

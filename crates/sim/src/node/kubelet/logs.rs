@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use flashjob_pki::{CertifiedKey, PrivateKey};
 use futures::stream::{self, BoxStream, StreamExt};
 use http_body_util::StreamBody;
 use hyper::body::{Frame, Incoming};
@@ -21,10 +22,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
+
+use crate::pki;
 
 /// How often a log that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -66,15 +68,14 @@ impl Logs {
     pub(super) async fn serve(&self) -> Result<u16> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for the kubelet")?;
         let port = listener.local_addr()?.port();
-        let made = rcgen::generate_simple_self_signed(vec![super::NODE.to_owned()])
+        let profile = pki::server("kubelet", &[super::NODE]);
+        let made = CertifiedKey::self_signed(PrivateKey::generate()?, &profile)
             .context("cannot make the kubelet's certificate")?;
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
-            .map_err(|error| anyhow::anyhow!("the kubelet's key: {error}"))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)?;
+            .with_single_cert(made.chain().ders(), made.key().der().clone_key())?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let logs = self.clone();
         tokio::spawn(async move {
