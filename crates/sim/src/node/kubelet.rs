@@ -5,7 +5,7 @@
 //! that is written to the real API in the shapes a kubelet writes.
 //!
 //! It differs from the real ones in this: nothing is executed, a script says how it goes (or the flash container is a
-//! process of this machine, see `program`; containers beside it are not run then); all Pods fit on one node;
+//! process of this machine, see `process`; containers beside it are not run then); all Pods fit on one node;
 //! volumes are always there; keys are looked up live, so that there is no watch lag between a key's withdrawal and a
 //! container's start; and a container that is told to end takes as long as its script says, whatever its grace period.
 //! A Pod past its deadline is Failed while its container still ends, as older kubelets report it.
@@ -16,7 +16,7 @@ mod api;
 mod env;
 mod logs;
 mod pod;
-mod program;
+mod process;
 mod status;
 mod volumes;
 
@@ -33,7 +33,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::logs::Logs;
 use self::pod::{Life, Worker};
-pub use self::program::Program;
+pub use self::process::Program;
 use crate::observe::{Seen, observe};
 use crate::usage::Usage;
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::api::PodApi;
 use super::env::{self, Sources};
-use super::program::{Process, Program};
+use super::process::{Process, Program};
 use super::{End, Script, Shared, Started, status, volumes};
 use crate::clock::now;
 
