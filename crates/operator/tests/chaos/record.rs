@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flashjob_api::flashjob::FlashJob;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::{Kubelet, Started};
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
@@ -144,7 +145,7 @@ pub fn problems_of(
     }
     let done = |uuid: &str| {
         sessions.iter().any(|session| {
-            Some(&session.endpoint) == endpoints.get(uuid)
+            Some(session.endpoint()) == endpoints.get(uuid).map(String::as_str)
                 && session.exit_code == Some(0)
                 && Some(&session.namespace) == job.metadata.namespace.as_ref()
                 && session.env.get("VERSION") == Some(&job.spec.version)

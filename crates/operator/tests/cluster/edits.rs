@@ -7,6 +7,7 @@ use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::cluster::{Call, Gate, Verdict};
 use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::Script;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ const A_WHILE: Duration = Duration::from_secs(3);
 impl Site {
     /// The boards whose flash container was started, in that order.
     fn in_order(&self) -> Vec<String> {
-        self.kubelet.starts().into_iter().map(|start| start.endpoint).collect()
+        self.kubelet.starts().iter().map(|start| start.endpoint().to_owned()).collect()
     }
 
     /// A job that flashes one board at a time, and is at work on the first.

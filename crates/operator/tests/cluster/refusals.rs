@@ -3,6 +3,7 @@
 use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::eventually;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::Api;
@@ -93,7 +94,7 @@ async fn refused_then_flashed(kind: &str) -> Result<()> {
     let done = site.phase("waits", Phase::Completed).await?;
     assert_eq!((done.done.as_deref(), done.failures.len()), (Some("1/1"), 0));
     let starts = site.kubelet.starts();
-    assert_eq!((starts.len(), starts[0].attempt.as_str()), (1, "1"), "no attempt was counted");
+    assert_eq!((starts.len(), starts[0].attempt()), (1, "1"), "no attempt was counted");
     site.cleaned_up().await
 }
 

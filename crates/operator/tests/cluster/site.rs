@@ -9,8 +9,8 @@ use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
 use flashjob_sim::cluster::{Cluster, Gate};
 use flashjob_sim::eventually;
-use flashjob_sim::flashjob::Akri;
 pub use flashjob_sim::flashjob::installed::INSTALL;
+use flashjob_sim::flashjob::{Akri, Flash};
 use flashjob_sim::node::{Kubelet, LoadBalancer, Pool, Script};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -158,8 +158,9 @@ impl Site {
 
     /// The boards whose flash container was started, in order of their addresses.
     pub fn flashed(&self) -> Vec<String> {
-        let mut boards: Vec<String> =
-            self.kubelet.starts().into_iter().map(|start| start.endpoint).collect();
+        let starts = self.kubelet.starts();
+        let flashes = starts.iter().filter(|start| start.is_flash());
+        let mut boards: Vec<String> = flashes.map(|start| start.endpoint().to_owned()).collect();
         boards.sort();
         boards
     }

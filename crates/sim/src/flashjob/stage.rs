@@ -13,9 +13,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flashjob_api::flashjob::flash_pod::{SETTINGS, TLS_SECRET};
 use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance};
-use flashjob_api::flashjob::{FlashJob, FlashJobStatus, flash_pod};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use flashjob_api::flashjob::{FlashJob, FlashJobStatus};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -25,9 +26,9 @@ pub use self::block::Block;
 use crate::cluster::Cluster;
 use crate::flashjob::akri::{Agent, Akri};
 use crate::flashjob::registry::sign::Signer;
-use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, Registry, ServerCert};
-use crate::node::kubelet::{Kubelet, Program};
+use crate::flashjob::{Attestation, Board, BoardOptions, KeyKind, Registry, ServerCert, flash_pod};
 use crate::node::load_balancer::{LoadBalancer, Pool};
+use crate::node::{End, Images, Kubelet, KubeletOptions, Script};
 use crate::process::{Running, Scratch};
 use crate::{Usage, eventually};
 
@@ -37,6 +38,8 @@ pub const NAMESPACE: &str = "default";
 pub const CONFIGURATION: &str = "http-disc";
 /// The version boards come with.
 pub const OLD_VERSION: &str = "0.1.0";
+/// The flasher's image.
+const IMAGE: &str = "flasher";
 /// Every board listens here: below 1024 would need root.
 const BOARD_PORT: u16 = 8080;
 /// How long anything may take to come about; far longer than it does.
@@ -127,8 +130,10 @@ impl Stage {
         set_up_flasher(&client, &certificate, settings).await?;
 
         tell("node, load balancer and Akri");
-        let program = Program::flasher(&options.flasher, scratch.path());
-        let node = Kubelet::start_programs(cluster.client("kubelet")?, program).await?;
+        let images = Images::new(scratch.path()).with(IMAGE, flash_pod::flasher(&options.flasher)?);
+        let node_options = KubeletOptions { images: Some(images), ..KubeletOptions::default() };
+        let no_image = |_: &Pod| Script::ending(End::ImagePullBackOff);
+        let node = Kubelet::start_with(cluster.client("kubelet")?, node_options, no_image).await?;
         let pool = Pool::Addresses(block.services(options.addresses));
         let balancer = LoadBalancer::start(cluster.client("load-balancer")?, None, pool);
         let akri = Akri::new(cluster.client("akri")?, NAMESPACE, CONFIGURATION);
@@ -170,7 +175,8 @@ impl Stage {
         let account = "operator-controller-manager";
         let token = self.cluster.service_account_token("operator-system", account).await?;
         let kubeconfig = self.cluster.kubeconfig(&token, "operator-system", None)?;
-        let args = ["run", "--health-probe-bind-address=0", "--flashjob-image=flasher"];
+        let image = format!("--flashjob-image={IMAGE}");
+        let args = ["run", "--health-probe-bind-address=0", &image];
         let args: Vec<String> = args.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
         let env = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())].into();
         let log = self.operator_log();
@@ -277,12 +283,12 @@ impl Stage {
 /// Makes what the flasher finds in its namespace.
 async fn set_up_flasher(client: &Client, certificate: &ServerCert, settings: Value) -> Result<()> {
     let secret: Secret = serde_json::from_value(json!({
-        "metadata": { "name": flash_pod::TLS_SECRET },
+        "metadata": { "name": TLS_SECRET },
         "type": "kubernetes.io/tls",
         "stringData": { "tls.crt": certificate.chain, "tls.key": certificate.key },
     }))?;
     let settings: ConfigMap = serde_json::from_value(json!({
-        "metadata": { "name": flash_pod::SETTINGS },
+        "metadata": { "name": SETTINGS },
         "data": settings,
     }))?;
     let params = PostParams::default();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::stage::Stage;
 use jiff::Timestamp;
 
@@ -55,7 +56,7 @@ pub fn occupation(stage: &Stage, world: &World, from: Timestamp, to: Timestamp) 
     let places: HashMap<String, usize> =
         stage.boards.iter().enumerate().map(|(place, board)| (board.endpoint(), place)).collect();
     for start in stage.node.starts().iter().filter(|start| start.at < to) {
-        let kind = places.get(&start.endpoint).map(|place| world.boards[*place]);
+        let kind = places.get(start.endpoint()).map(|place| world.boards[*place]);
         let share = shares.entry(format!("{kind:?}")).or_default();
         share.0 += 1;
         share.1 += span(start.at, start.ended_at.unwrap_or(to).min(to));

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use flashjob_api::flashjob::FlashJobStatus;
 
 use super::{CONFIGURATION, NAMESPACE, Stage};
+use crate::flashjob::Flash;
 use crate::flashjob::akri::instance_name;
 use crate::flashjob::board::{self, Board};
 use crate::node::kubelet::Started;
@@ -76,7 +77,7 @@ impl Account {
                 None if completed.contains(device.as_str()) => Outcome::Succeeded,
                 None => Outcome::Open,
             };
-            let mine: Vec<_> = starts.iter().filter(|s| s.endpoint == endpoint).collect();
+            let mine: Vec<_> = starts.iter().filter(|s| s.endpoint() == endpoint).collect();
             let began = mine.iter().map(|s| s.at).min();
             let ended = mine.iter().filter_map(|s| s.ended_at).max();
             let seconds = began.zip(ended).map(|(b, e)| e.duration_since(b).as_secs_f64());

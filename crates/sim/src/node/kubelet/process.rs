@@ -1,18 +1,25 @@
-//! Containers that are real processes of this machine.
+//! Containers that are processes of this machine.
 //!
-//! A process gets the environment of its Pod and, in the place of mounts, a folder of its own with the same files. It has
-//! no mounts, network or users of its own, no image and no limits: whatever image a Pod names, [`Program::path`] is what
-//! runs. Nothing forwards from a Service to a Pod here, so a process listens on its Service's address itself.
+//! A process gets the environment of its container and, in the place of mounts, a folder with the same files, which it finds
+//! as its working directory: `work/file` is what is mounted at `/work`, as in a container whose working directory is `/`. A
+//! word of its command line that is a path of a mount is replaced by where that is. It has no mounts, network, host name or
+//! users of its own, no image and no limits, and everything else it finds is this machine's. Nothing forwards from a Service
+//! to a Pod here, so a process listens on its Service's address itself.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Container;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
+use super::env::expand;
+use super::folder::{PodFolder, Root, make};
+use super::images::{Env, Program};
+use super::logs::Log;
+use super::probe::Probe;
 use crate::process::{Running, tail};
 use crate::usage::Usage;
 
@@ -22,83 +29,66 @@ const LOOK: Duration = Duration::from_millis(20);
 const LONGEST_MESSAGE: usize = 4096;
 /// What is taken from the log in its place, when there is none.
 const FROM_LOG: u64 = 2048;
-
-/// What runs in the first container of every Pod.
-#[derive(Debug, Clone)]
-pub struct Program {
-    /// The program.
-    pub path: PathBuf,
-    /// Where Pods have their folders and logs.
-    pub folder: PathBuf,
-    /// Variables by which the program is told where a file of a container is, and that file's path there.
-    pub places: Vec<(&'static str, &'static str)>,
-}
-
-impl Program {
-    /// For the flasher at `path`, with everything it leaves in `folder`.
-    pub fn flasher(path: &Path, folder: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            folder: folder.to_owned(),
-            places: vec![
-                ("SERVER_CRT_PATH", "/var/run/flashjob/tls/tls.crt"),
-                ("SERVER_KEY_PATH", "/var/run/flashjob/tls/tls.key"),
-                ("REGISTRY_CONFIG", "/var/run/flashjob/registry/.dockerconfigjson"),
-                ("TMPDIR", "/tmp"),
-                ("TERMINATION_LOG", "/dev/termination-log"),
-            ],
-        }
-    }
-
-    /// The folder that is a Pod's `/`.
-    pub(super) fn root(&self, uid: &str) -> PathBuf {
-        self.folder.join(uid)
-    }
-
-    /// The file a Pod's output goes to.
-    pub(super) fn log(&self, uid: &str) -> PathBuf {
-        self.folder.join(format!("{uid}.log"))
-    }
-
-    /// Starts the program for a Pod.
-    pub(super) fn start(&self, uid: &str, mut env: BTreeMap<String, String>) -> Result<Process> {
-        let root = self.root(uid);
-        for folder in ["tmp", "dev"] {
-            fs::create_dir_all(root.join(folder)).context("cannot make a Pod's folder")?;
-        }
-        for (name, path) in &self.places {
-            env.entry((*name).to_owned()).or_insert_with(|| inside(&root, path));
-        }
-        if let Some(address) = env.get("EXTERNAL_IP").cloned() {
-            env.entry("LISTEN".to_owned()).or_insert_with(|| format!("{address}:4433"));
-        }
-        let running = Running::start_with(&self.path, &[], Some(&env), self.log(uid))?;
-        Ok(Process {
-            running,
-            message: root.join("dev/termination-log"),
-            usage: None,
-            kill_at: None,
-        })
-    }
-}
-
-/// Where a container's path is on this machine.
-fn inside(root: &Path, path: &str) -> String {
-    root.join(path.trim_start_matches('/')).display().to_string()
-}
+/// What images have, unless they say otherwise.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A process that runs, or has run. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     running: Running,
     message: PathBuf,
+    /// Whether its log has to say why it failed, if it has left no message.
+    log_speaks: bool,
     /// What it had used up when it was last looked at.
     usage: Option<Usage>,
     /// When it is killed, because it was told to end before and has not.
     kill_at: Option<Instant>,
+    /// What says whether it is ready.
+    pub(super) probe: Option<Probe>,
+    _log: Log,
 }
 
 impl Process {
+    /// Starts what a container of this image runs.
+    pub(super) fn start(
+        program: &Program,
+        container: &Container,
+        folder: &PodFolder,
+        log: Log,
+        given: Env,
+    ) -> Result<Self> {
+        let root = folder.root(container)?;
+        let words = |words: &[String]| words_of(words, &root, &given);
+        let mut command = words(container.command.as_deref().unwrap_or_default());
+        if command.is_empty() {
+            command.push(program.path.display().to_string());
+        }
+        command.extend(words(container.args.as_deref().unwrap_or_default()));
+        let (first, rest) = command.split_first().context("a container without a command")?;
+        let probe = Probe::of(container, words);
+
+        let mut env = Env::from([
+            ("PATH".to_owned(), PATH.to_owned()),
+            ("HOSTNAME".to_owned(), folder.host_name.clone()),
+        ]);
+        env.extend(given.clone());
+        (program.adapt)(&root, &mut env);
+        let work = root.path(container.working_dir.as_deref().unwrap_or_default());
+        make(&work)?;
+        let running =
+            Running::start_in(Some(&work), first.as_ref(), rest, Some(&env), log.path.clone())?;
+        let policy = container.termination_message_policy.as_deref();
+        Ok(Self {
+            running,
+            message: root.termination_log(container),
+            log_speaks: policy == Some("FallbackToLogsOnError"),
+            usage: None,
+            kill_at: None,
+            probe: probe.map(|probe| probe.within(work, env)),
+            _log: log,
+        })
+    }
+
     /// Waits for its end; the exit code.
     pub(super) async fn ended(&mut self) -> i32 {
         loop {
@@ -115,12 +105,10 @@ impl Process {
         }
     }
 
-    /// SIGTERM now, once, and SIGKILL after the grace period. Waits for the end; the exit code.
+    /// SIGTERM now and SIGKILL after the grace period. Waits for the end; the exit code.
     pub(super) async fn end(&mut self, grace: Duration) -> i32 {
-        if self.kill_at.is_none() {
-            let _ = self.running.signal(Signal::TERM);
-            self.kill_at = Some(Instant::now() + grace);
-        }
+        let _ = self.running.signal(Signal::TERM);
+        self.kill_at = Some(Instant::now() + grace);
         self.ended().await
     }
 
@@ -129,14 +117,19 @@ impl Process {
         self.usage
     }
 
-    /// The termination message; if there is none and it has failed, the end of its log.
+    /// The termination message. If there is none and it has failed, the end of its log, where that is asked for.
     pub(super) fn message(&self, exit_code: i32) -> String {
         let mut bytes = fs::read(&self.message).unwrap_or_default();
         bytes.truncate(LONGEST_MESSAGE);
-        if bytes.is_empty() && exit_code != 0 {
+        if bytes.is_empty() && exit_code != 0 && self.log_speaks {
             tail(self.running.log(), FROM_LOG).unwrap_or_default()
         } else {
             String::from_utf8_lossy(&bytes).into_owned()
         }
     }
+}
+
+/// The words of a command as a process of this machine has to have them.
+fn words_of(words: &[String], root: &Root, given: &Env) -> Vec<String> {
+    words.iter().map(|word| root.word(expand(word, given))).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::board::{End, Ledger};
 use flashjob_sim::flashjob::stage::Stage;
 use flashjob_sim::node::Started;
@@ -17,7 +18,7 @@ const SESSIONS: usize = 3;
 pub fn all(stage: &Stage, world: &World) -> Vec<String> {
     let mut starts: HashMap<String, Vec<Started>> = HashMap::new();
     for start in stage.node.starts() {
-        starts.entry(start.endpoint.clone()).or_default().push(start);
+        starts.entry(start.endpoint().to_owned()).or_default().push(start);
     }
     let mut wrong = Vec::new();
     for (place, board) in stage.boards.iter().enumerate() {
