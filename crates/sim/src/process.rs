@@ -75,12 +75,26 @@ impl Running {
         env: Option<&BTreeMap<String, String>>,
         log: PathBuf,
     ) -> Result<Self> {
+        Self::start_in(None, program, args, env, log)
+    }
+
+    /// The same in this folder.
+    pub(crate) fn start_in(
+        folder: Option<&Path>,
+        program: &Path,
+        args: &[String],
+        env: Option<&BTreeMap<String, String>>,
+        log: PathBuf,
+    ) -> Result<Self> {
         let name =
             program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut command = holder(HOLDER);
         command.arg(&log).arg(program).args(args);
         if let Some(env) = env {
             command.env_clear().envs(env);
+        }
+        if let Some(folder) = folder {
+            command.current_dir(folder);
         }
         let mut holder =
             command.spawn().with_context(|| format!("cannot start a shell for {name}"))?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, FlashJob, Phase};
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{PATIENCE, eventually};
 use kube::ResourceExt;
@@ -91,7 +92,7 @@ async fn what_is_planned_is_what_then_happens() -> Result<()> {
     };
     let starts: Vec<Started> =
         site.kubelet.starts().into_iter().filter(|s| s.pod.starts_with("rollout")).collect();
-    let started = |device: &str| starts.iter().filter(|s| s.endpoint == endpoint(device)).count();
+    let started = |device: &str| starts.iter().filter(|s| s.endpoint() == endpoint(device)).count();
     let mut batches: Vec<(u64, usize, &Started)> = Vec::new();
     for (device, batch, fate) in &plan {
         let done = status.completed_uuids.contains(device);
@@ -99,7 +100,7 @@ async fn what_is_planned_is_what_then_happens() -> Result<()> {
         match fate.as_str() {
             "flash" | "blocked" => {
                 assert_eq!(what, (fate.as_str(), true, "", 1), "{device}");
-                let start = starts.iter().find(|s| s.endpoint == endpoint(device)).unwrap();
+                let start = starts.iter().find(|s| s.endpoint() == endpoint(device)).unwrap();
                 batches.push((batch.as_u64().unwrap(), 0, start));
             }
             "refuse" => assert_eq!(what, ("refuse", false, "WrongDevice", 0), "{device}"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{Luck, PATIENCE};
 use jiff::Timestamp;
@@ -71,7 +72,7 @@ fn said_late(
     tries: usize,
 ) -> Result<Duration> {
     let sessions = world.kubelet.starts();
-    let touched: BTreeSet<&str> = sessions.iter().map(|s| s.endpoint.as_str()).collect();
+    let touched: BTreeSet<&str> = sessions.iter().map(Flash::endpoint).collect();
     let touched = touched.len();
     ensure!(touched <= allowed, "{touched} boards were touched, and {allowed} are allowed");
     let job = world.record.jobs().into_values().next().context("no job")?;
@@ -92,7 +93,7 @@ fn said_late(
 fn crossing(sessions: &[Started], budget: usize, tries: usize) -> Option<Timestamp> {
     let mut ends: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
     for session in sessions {
-        ends.entry(&session.endpoint).or_default().extend(session.ended_at);
+        ends.entry(session.endpoint()).or_default().extend(session.ended_at);
     }
     let final_ends = ends.values().filter(|ends| ends.len() == tries);
     let mut final_ends: Vec<Timestamp> =

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use flashjob_api::flashjob::{DeviceState, Failure, FlashJobStatus, InFlight, Phase};
 use flashjob_sim::Operator;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::Started;
 
 use crate::world::World;
@@ -53,7 +54,8 @@ pub fn verdict(
 
 /// A session in one line.
 pub fn line(session: &Started) -> String {
-    let Started { endpoint, namespace, pod, at, ended_at, exit_code, env, .. } = session;
+    let Started { namespace, pod, at, ended_at, exit_code, env, .. } = session;
+    let endpoint = session.endpoint();
     let ended = ended_at.map(|at| at.to_string()).unwrap_or_default();
     let version = env.get("VERSION").map(String::as_str).unwrap_or_default();
     format!("{endpoint} {namespace}/{pod} {version} {at} .. {ended} exit {exit_code:?}")
@@ -66,7 +68,7 @@ pub fn boards_say(sessions: &[Started], tries: usize) -> Vec<String> {
     // A Pod is named after job, device and revision, and then its attempt.
     let mut by_target: BTreeMap<(&str, &str), Vec<&Started>> = BTreeMap::new();
     for session in sessions {
-        by_board.entry(&session.endpoint).or_default().push(session);
+        by_board.entry(session.endpoint()).or_default().push(session);
         let target = session.pod.rsplit_once('-').map_or(session.pod.as_str(), |(t, _)| t);
         by_target.entry((&session.namespace, target)).or_default().push(session);
     }
@@ -97,7 +99,7 @@ pub fn boards_say(sessions: &[Started], tries: usize) -> Vec<String> {
 pub fn runs<'a>(sessions: &'a [Started], endpoint: &str) -> Option<&'a str> {
     let mut mine: Vec<&Started> = sessions
         .iter()
-        .filter(|session| session.endpoint == endpoint && session.exit_code == Some(0))
+        .filter(|session| session.endpoint() == endpoint && session.exit_code == Some(0))
         .collect();
     mine.sort_by_key(|session| session.at);
     mine.last().and_then(|session| session.env.get("VERSION")).map(String::as_str)

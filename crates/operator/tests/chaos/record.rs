@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use flashjob_api::flashjob::FlashJob;
 use flashjob_sim::clock::now;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::lock;
 use flashjob_sim::node::{Kubelet, Started};
 use futures::StreamExt;
@@ -145,7 +146,7 @@ pub fn problems_of(
     }
     let done = |uuid: &str| {
         sessions.iter().any(|session| {
-            Some(&session.endpoint) == endpoints.get(uuid)
+            Some(session.endpoint()) == endpoints.get(uuid).map(String::as_str)
                 && session.exit_code == Some(0)
                 && Some(&session.namespace) == job.metadata.namespace.as_ref()
                 && session.env.get("VERSION") == Some(&job.spec.version)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Gate;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{Operator, PATIENCE};
 use k8s_openapi::api::core::v1::Pod;
@@ -91,7 +92,7 @@ async fn live(
     }
     let restart = async {
         let endpoint = &world.boards[RESTARTS].endpoint;
-        let flashed = |all: &[Started]| all.iter().any(|s| &s.endpoint == endpoint);
+        let flashed = |all: &[Started]| all.iter().any(|s| s.endpoint() == endpoint);
         world.kubelet.starts_when(flashed).await;
         world.rediscover(RESTARTS, FIRST).await
     };

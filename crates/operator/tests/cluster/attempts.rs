@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, Phase};
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::{End, Script};
 use flashjob_sim::{PATIENCE, eventually};
@@ -212,7 +213,7 @@ async fn a_pod_that_fails_once_and_then_works_is_a_success() -> Result<()> {
     assert!(words.contains("it did not come back"), "{words}");
     let done = site.phase("second-time", Phase::Completed).await?;
     assert_eq!((done.done.as_deref(), done.failures.len()), (Some("1/1"), 0));
-    let attempts: Vec<String> = site.kubelet.starts().into_iter().map(|s| s.attempt).collect();
-    assert_eq!(attempts, ["1", "2"]);
+    let starts = site.kubelet.starts();
+    assert_eq!(starts.iter().map(Flash::attempt).collect::<Vec<_>>(), ["1", "2"]);
     Ok(())
 }

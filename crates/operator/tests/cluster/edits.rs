@@ -6,6 +6,7 @@ use anyhow::Result;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
 use flashjob_sim::{PATIENCE, eventually};
@@ -18,7 +19,7 @@ const A_WHILE: Duration = Duration::from_secs(3);
 
 /// The boards whose flash container was started, in that order.
 fn in_order(site: &Site) -> Vec<String> {
-    site.kubelet.starts().into_iter().map(|start| start.endpoint).collect()
+    site.kubelet.starts().iter().map(|start| start.endpoint().to_owned()).collect()
 }
 
 /// A job that flashes one board at a time, and is at work on the first.

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, Phase};
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
 use flashjob_sim::{PATIENCE, eventually};
@@ -67,7 +68,7 @@ async fn refused_then_flashed(kind: &str) -> Result<()> {
     let done = site.phase("waits", Phase::Completed).await?;
     assert_eq!((done.done.as_deref(), done.failures.len()), (Some("1/1"), 0));
     let starts = site.kubelet.starts();
-    assert_eq!((starts.len(), starts[0].attempt.as_str()), (1, "1"), "no attempt was counted");
+    assert_eq!((starts.len(), starts[0].attempt()), (1, "1"), "no attempt was counted");
     site.cleaned_up().await
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{PATIENCE, eventually};
@@ -34,7 +35,7 @@ async fn batches_of_two_come_in_order() -> Result<()> {
     let done = site.phase("steps", Phase::Completed).await?;
     assert_eq!(done.batch.map(|b| (b.current, b.of)), Some((3, 3)));
     let starts = site.kubelet.starts();
-    let batch = |s: &Started| match s.endpoint.as_str() {
+    let batch = |s: &Started| match s.endpoint() {
         "192.0.2.11" | "192.0.2.12" => 1,
         "192.0.2.13" | "192.0.2.14" => 2,
         _ => 3,

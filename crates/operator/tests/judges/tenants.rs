@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use flashjob_api::flashjob::{Counts, DeviceState, Failure, FlashJobStatus, InFlight, Phase};
+use flashjob_api::flashjob::{
+    Counts, DeviceState, Failure, FlashJobStatus, InFlight, Phase, flash_pod,
+};
 use flashjob_sim::node::Started;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -30,20 +32,28 @@ fn bench(own: bool) -> Bench {
 
 /// A session of the victim's that went well, from this second to the next.
 fn session(endpoint: &str, second: i64) -> Started {
-    let env = [("VERSION", NEW), ("EXTERNAL_IP", "198.51.100.1"), ("PERMIT", "v/one")];
+    let env = [
+        ("HOST_ENDPOINT", endpoint),
+        ("VERSION", NEW),
+        ("EXTERNAL_IP", "198.51.100.1"),
+        ("PERMIT", "v/one"),
+    ];
     Started {
         namespace: "v".into(),
         pod: format!("rollout-{second}"),
         uid: String::new(),
+        container: flash_pod::CONTAINER.into(),
         image: FLASHER.into(),
-        endpoint: endpoint.into(),
-        attempt: "1".into(),
         env: env.map(|(name, value)| (name.into(), value.into())).into(),
         at: at(second),
         ended_at: Some(at(second + 1)),
         exit_code: Some(0),
         usage: None,
     }
+}
+
+fn reaches(session: &mut Started, endpoint: &str) {
+    session.env.insert(flash_pod::env::HOST_ENDPOINT.into(), endpoint.into());
 }
 
 fn both() -> Vec<Started> {
@@ -84,7 +94,7 @@ fn done_is_only_what_the_victims_own_flasher_has_flashed() {
     assert_eq!(wrong(|s| s.namespace = "a".into()), "SaidDone");
     assert_eq!(wrong(|s| s.image = "registry.example/true:1".into()), "SaidDone");
     assert_eq!(wrong(|s| drop(s.env.insert("VERSION".into(), "0.2.0".into()))), "SaidDone");
-    assert_eq!(wrong(|s| s.endpoint = "192.0.2.102".into()), "SaidDone");
+    assert_eq!(wrong(|s| reaches(s, "192.0.2.102")), "SaidDone");
     assert_eq!(only(bench(true).status(&done, NEW, &[])), "SaidDone");
 }
 
@@ -122,7 +132,7 @@ fn a_device_that_failed_had_its_board_taken_by_somebody_who_may() {
     let mut sessions = both();
     assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "Failed");
     sessions[0].namespace = "a".into();
-    sessions[0].endpoint = "http://192.0.2.101:80/".into();
+    reaches(&mut sessions[0], "http://192.0.2.101:80/");
     assert_eq!(only(bench(false).status(&status, NEW, &sessions)), "");
     assert_eq!(only(bench(true).status(&status, NEW, &sessions)), "Failed");
     sessions[0].env.remove("PERMIT");
@@ -163,7 +173,7 @@ fn a_board_has_the_sessions_its_owner_asked_for_and_one_at_a_time() {
     assert_eq!(wrong(false, endless), said("TwoSessions", 1));
     assert_eq!(wrong(true, session("192.0.2.101", 5)), said("TwoSessions", 0));
     let mut astray = session("192.0.2.103", 5);
-    astray.endpoint = "192.0.2.101".into();
+    reaches(&mut astray, "192.0.2.101");
     astray.env.insert("VERSION".into(), "0.2.0".into());
     astray.env.insert("EXTERNAL_IP".into(), "203.0.113.1".into());
     assert_eq!(wrong(true, astray), said("ForeignAddress", 0));

@@ -7,7 +7,7 @@ use crate::Usage;
 use crate::flashjob::board::End;
 use crate::flashjob::field::Field;
 use crate::flashjob::site::{Account, Options};
-use crate::flashjob::{Board, Site};
+use crate::flashjob::{Board, Flash, Site};
 use crate::node::Started;
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
@@ -97,7 +97,7 @@ fn span(from: Timestamp, to: Timestamp) -> f64 {
 fn phases(board: &Board, starts: &[Started]) -> Option<[f64; 5]> {
     let ledger = board.ledger();
     let update = ledger.updates.iter().find(|update| update.end == Some(End::Accepted))?;
-    let pod = starts.iter().rev().find(|start| start.endpoint == board.endpoint())?;
+    let pod = starts.iter().rev().find(|start| start.endpoint() == board.endpoint())?;
     let (session, ended) = (update.session?, update.ended?);
     let back = ledger.boots.iter().map(|boot| boot.at).find(|at| *at > ended)?;
     Some([

@@ -29,6 +29,7 @@ pub use self::account::{Account, Entry, Outcome};
 pub use self::block::Block;
 pub use self::boards::{NAMESPACE, Options};
 use super::akri::Akri;
+use super::flash_pod::Flash;
 use crate::cluster::{Cluster, Gate};
 use crate::node::{Kubelet, LoadBalancer, Pool, Script};
 use crate::{Launcher, Operator, PATIENCE, eventually};
@@ -123,8 +124,9 @@ impl<F> Site<F> {
 
     /// The boards whose flash container was started, in order of their addresses.
     pub fn flashed(&self) -> Vec<String> {
-        let mut boards: Vec<String> =
-            self.kubelet.starts().into_iter().map(|start| start.endpoint).collect();
+        let starts = self.kubelet.starts();
+        let flashes = starts.iter().filter(|start| start.is_flash());
+        let mut boards: Vec<String> = flashes.map(|start| start.endpoint().to_owned()).collect();
         boards.sort();
         boards
     }

@@ -1,26 +1,38 @@
 //! Plays the scheduler, the kubelet and the container runtime for the Pods of one namespace, or of all.
 //!
-//! A Pod is bound to a node, waits until every ConfigMap and Secret key its environment must have is there, starts,
-//! runs as long as its script says, and ends with a termination message. A deleted Pod is ended, then removed. All of
-//! that is written to the real API in the shapes a kubelet writes.
+//! A Pod is bound to a node. Its init containers run one after the other, then all others side by side, each as soon as every
+//! ConfigMap and Secret key its environment must have is there. What ends is started again as `restartPolicy` says, with a
+//! back-off; exit codes and termination messages are each container's own. A deleted Pod is ended, then removed. All of that
+//! is written to the real API in the shapes a kubelet writes.
 //!
-//! It differs from the real ones in this: nothing is executed, a script says how it goes (or the flash container is a
-//! process of this machine, see `program`; containers beside it are not run then); all Pods fit on one node;
-//! volumes are always there; keys are looked up live, so that there is no watch lag between a key's withdrawal and a
-//! container's start; and a container that is told to end takes as long as its script says, whatever its grace period.
-//! A Pod past its deadline is Failed while its container still ends, as older kubelets report it.
+//! A container whose image is in the table [`Images`] is a process of this machine (see `process`). Any other plays a
+//! [`Script`], in which nothing is executed.
 //!
-//! What [`Kubelet::starts`] returns is the truth about flashes in tests: a container that started has reached a board.
+//! It differs from the real ones in this: all Pods fit on one node; where nothing is executed, volumes are always there, and
+//! a container that is told to end takes as long as its script says, whatever its grace period; keys are looked up live, so
+//! that there is no watch lag between a key's withdrawal and a container's start; a back-off is never forgotten. A Pod past its
+//! deadline is Failed while its containers still end, as older kubelets report it. An init container with a `restartPolicy` of
+//! its own (a sidecar) is taken for any other, and so is waited for, as kubelets before 1.28 do. Of probes there is readiness
+//! by `exec`, and there are no hooks, resources or readiness gates.
+//!
+//! What [`Kubelet::starts`] returns is the truth about what ran in tests.
 
 mod api;
+mod container;
 mod env;
+mod folder;
+mod hosts;
+mod images;
 mod logs;
 mod pod;
-mod program;
+mod probe;
+mod process;
+mod run;
+mod script;
 mod status;
 mod volumes;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +43,11 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+pub use self::folder::Root;
+pub use self::images::{Env, Images, Program};
 use self::logs::Logs;
 use self::pod::{Life, Worker};
-pub use self::program::Program;
+pub use self::script::{End, Farewell, Script};
 use crate::observe::{Seen, observe};
 use crate::usage::Usage;
 
@@ -42,122 +56,13 @@ pub const NODE: &str = "sim-node";
 /// Its address.
 pub const NODE_IP: &str = "198.51.100.1";
 
+/// The first back-off of a container that is started again, and more than once.
+const BACK_OFF: Duration = Duration::from_secs(10);
+
 /// Calls at once. A thousand Pods must not open a thousand connections.
 const CALLS: usize = 64;
 
-/// How it goes with one Pod. The default is instant success without a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Script {
-    /// From the binding to the start of the container: pulling images, mounting volumes.
-    pub start_after: Duration,
-    /// From the start of the container to its end.
-    pub run_for: Duration,
-    /// How it ends.
-    pub end: End,
-    /// How the container takes SIGTERM, be it for the deadline or for a deletion.
-    pub on_sigterm: Farewell,
-    /// Containers beside the first go on when it has ended, until the Pod is deleted or its deadline has passed.
-    pub sidecars_run_on: bool,
-}
-
-/// How a container ends that is told to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Farewell {
-    /// From SIGTERM to the end of the container.
-    pub after: Duration,
-    /// The exit code.
-    pub exit_code: i32,
-    /// The termination message.
-    pub message: String,
-}
-
-impl Default for Farewell {
-    fn default() -> Self {
-        Self { after: Duration::ZERO, exit_code: status::TERMINATED, message: String::new() }
-    }
-}
-
-/// How it ends with one Pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// The container exits with 0.
-    Success {
-        /// The termination message.
-        message: String,
-    },
-    /// The container exits with something else.
-    Failure {
-        /// The exit code.
-        exit_code: i32,
-        /// The termination message.
-        message: String,
-    },
-    /// The container runs until the Pod is deleted or its deadline has passed.
-    Never,
-    /// No node takes the Pod.
-    Unschedulable,
-    /// The image cannot be had; the container never starts.
-    ImagePullBackOff,
-    /// The container is a real process and ends as that does; for [`Kubelet::start_programs`].
-    Program,
-    /// The node runs short and throws the Pod out after `run_for`: Failed, and no word of its containers.
-    Evicted,
-}
-
-impl Default for Script {
-    fn default() -> Self {
-        Self::success("")
-    }
-}
-
-impl Script {
-    /// Instant success with a termination message.
-    pub fn success(message: impl Into<String>) -> Self {
-        Self::ending(End::Success { message: message.into() })
-    }
-
-    /// Instant failure with a termination message.
-    pub fn failure(exit_code: i32, message: impl Into<String>) -> Self {
-        Self::ending(End::Failure { exit_code, message: message.into() })
-    }
-
-    /// This end, at once.
-    pub fn ending(end: End) -> Self {
-        Self {
-            start_after: Duration::ZERO,
-            run_for: Duration::ZERO,
-            end,
-            on_sigterm: Farewell::default(),
-            sidecars_run_on: false,
-        }
-    }
-
-    /// The same, with the container running this long.
-    pub fn run_for(mut self, time: Duration) -> Self {
-        self.run_for = time;
-        self
-    }
-
-    /// The same, with the container starting this much later.
-    pub fn start_after(mut self, time: Duration) -> Self {
-        self.start_after = time;
-        self
-    }
-
-    /// The same, with a container that ends this long after SIGTERM, and so.
-    pub fn on_sigterm(mut self, after: Duration, exit_code: i32, message: &str) -> Self {
-        self.on_sigterm = Farewell { after, exit_code, message: message.to_owned() };
-        self
-    }
-
-    /// The same, with sidecars that do not end with the first container.
-    pub fn sidecars_run_on(mut self) -> Self {
-        self.sidecars_run_on = true;
-        self
-    }
-}
-
-/// One start of a flash container.
+/// One start of a container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Started {
     /// The Pod's namespace.
@@ -166,14 +71,12 @@ pub struct Started {
     pub pod: String,
     /// The Pod's uid.
     pub uid: String,
-    /// The container's image: what is in it decides whether the board was asked at all.
+    /// The container's name.
+    pub container: String,
+    /// Its image.
     pub image: String,
-    /// `HOST_ENDPOINT` in the container's environment: the board.
-    pub endpoint: String,
-    /// `ATTEMPT` in the container's environment.
-    pub attempt: String,
-    /// The whole environment, optional sources left out.
-    pub env: BTreeMap<String, String>,
+    /// The environment that the Pod gives it; for one that plays a script, optional sources are left out.
+    pub env: Env,
     /// When the container started.
     pub at: jiff::Timestamp,
     /// When it ended; `None` while it runs.
@@ -188,11 +91,29 @@ pub struct Started {
 struct Shared {
     client: Client,
     script: Box<dyn Fn(&Pod) -> Script + Send + Sync>,
-    program: Option<Program>,
+    images: Option<Images>,
+    back_off: Duration,
     logs: Logs,
     calls: Semaphore,
     held: watch::Sender<bool>,
     starts: watch::Sender<Vec<Started>>,
+}
+
+/// How a kubelet differs from the usual one.
+#[derive(Debug, Clone)]
+pub struct KubeletOptions {
+    /// Whose Pods it runs; those of all namespaces if none is named.
+    pub namespace: Option<String>,
+    /// The images whose containers are processes.
+    pub images: Option<Images>,
+    /// The first back-off of a container that is started again, and more than once. It doubles, up to thirty times as much.
+    pub back_off: Duration,
+}
+
+impl Default for KubeletOptions {
+    fn default() -> Self {
+        Self { namespace: None, images: None, back_off: BACK_OFF }
+    }
 }
 
 /// A running kubelet. When dropped it falls silent, as a node does that lost its network.
@@ -208,8 +129,9 @@ impl Kubelet {
         namespace: &str,
         script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
     ) -> Self {
-        let pods = Api::namespaced(client.clone(), namespace);
-        Self::spawn(client, pods, Box::new(script), None)
+        let namespace = Some(namespace.to_owned());
+        let options = KubeletOptions { namespace, ..KubeletOptions::default() };
+        Self::spawn(client, options, Box::new(script))
     }
 
     /// Starts on the current runtime, for the Pods of all namespaces.
@@ -217,16 +139,17 @@ impl Kubelet {
         client: Client,
         script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
     ) -> Self {
-        let pods = Api::all(client.clone());
-        Self::spawn(client, pods, Box::new(script), None)
+        Self::spawn(client, KubeletOptions::default(), Box::new(script))
     }
 
-    /// Starts on the current runtime, for the Pods of all namespaces, whose first containers are processes of this
-    /// machine. There is a Node then too, and `kubectl logs` works.
-    pub async fn start_programs(client: Client, program: Program) -> Result<Self> {
-        let pods = Api::all(client.clone());
-        let script = |_: &Pod| Script::ending(End::Program);
-        let kubelet = Self::spawn(client.clone(), pods, Box::new(script), Some(program));
+    /// Starts on the current runtime. There is a Node then too, and `kubectl logs` works for containers that are processes.
+    /// Where several do so in one cluster, it works for those of the last.
+    pub async fn start_with(
+        client: Client,
+        options: KubeletOptions,
+        script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let kubelet = Self::spawn(client.clone(), options, Box::new(script));
         let port = kubelet.shared.logs.serve().await?;
         api::register(&client, port).await?;
         Ok(kubelet)
@@ -234,14 +157,18 @@ impl Kubelet {
 
     fn spawn(
         client: Client,
-        pods: Api<Pod>,
+        options: KubeletOptions,
         script: Box<dyn Fn(&Pod) -> Script + Send + Sync>,
-        program: Option<Program>,
     ) -> Self {
+        let pods = match &options.namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
         let shared = Arc::new(Shared {
             client,
             script,
-            program,
+            images: options.images,
+            back_off: options.back_off,
             logs: Logs::default(),
             calls: Semaphore::new(CALLS),
             held: watch::Sender::new(false),

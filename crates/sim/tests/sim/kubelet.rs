@@ -1,10 +1,17 @@
+//! The played kubelet. Here Pods play a script; those whose containers are processes are in the folder.
+
+mod ends;
+mod job;
+mod processes;
+mod starts;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::eventually;
 use flashjob_sim::node::{End, Kubelet, Script};
-use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, ContainerStatus, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -12,7 +19,9 @@ use tokio::time::timeout;
 
 use crate::LIMIT;
 
-/// A namespace, and a Pod in it that waits for a permit.
+const POD: &str = "pod";
+
+/// A namespace, and one Pod in it.
 struct Bench {
     client: Client,
     namespace: String,
@@ -34,17 +43,10 @@ impl Bench {
 
     async fn create(&self, spec: serde_json::Value) -> Result<()> {
         let mut pod = json!({
-            "metadata": { "name": "flash" },
+            "metadata": { "name": POD, "annotations": { "index": "3" } },
             "spec": {
                 "restartPolicy": "Never",
-                "containers": [{
-                    "name": "flash",
-                    "image": "flasher",
-                    "env": [
-                        { "name": "HOST_ENDPOINT", "value": "10.0.0.1" },
-                        { "name": "ATTEMPT", "value": "1" },
-                    ],
-                }],
+                "containers": [{ "name": "main", "image": "image" }],
             },
         });
         for (key, value) in spec.as_object().into_iter().flatten() {
@@ -57,8 +59,16 @@ impl Bench {
 
     async fn until(&self, what: &str, wanted: impl Fn(&Pod) -> bool) -> Result<Pod> {
         eventually(what, LIMIT, || async {
-            let pod = self.pods.get("flash").await?;
+            let pod = self.pods.get(POD).await?;
             Ok(wanted(&pod).then_some(pod))
+        })
+        .await
+    }
+
+    async fn delete(&self) -> Result<()> {
+        self.pods.delete(POD, &Default::default()).await?;
+        eventually("the Pod to go", LIMIT, || async {
+            Ok(self.pods.get_opt(POD).await?.is_none().then_some(()))
         })
         .await
     }
@@ -69,10 +79,31 @@ fn phase(pod: &Pod) -> &str {
     status.and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
+/// What is said of a container, init containers among them.
+fn status(pod: &Pod, name: &str) -> ContainerStatus {
+    let all = pod.status.iter().flat_map(|status| {
+        let inits = status.init_container_statuses.iter().flatten();
+        inits.chain(status.container_statuses.iter().flatten())
+    });
+    all.into_iter().find(|status| status.name == name).cloned().unwrap_or_default()
+}
+
+/// The state of the container `main`.
 fn state(pod: &Pod) -> ContainerState {
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    let state = statuses.and_then(|all| all.first()?.state.clone());
-    state.unwrap_or_default()
+    status(pod, "main").state.unwrap_or_default()
+}
+
+fn condition(pod: &Pod, type_: &str) -> (String, Option<String>) {
+    let mut all = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let found = all.find(|condition| condition.type_ == type_);
+    found.map(|found| (found.status.clone(), found.reason.clone())).unwrap_or_default()
+}
+
+/// Exit code and message of a container that has ended.
+fn end(pod: &Pod, name: &str) -> (Option<i32>, String) {
+    let ended = status(pod, name).state.and_then(|state| state.terminated);
+    let code = ended.as_ref().map(|ended| ended.exit_code);
+    (code, ended.and_then(|ended| ended.message).unwrap_or_default())
 }
 
 fn waits_for(pod: &Pod, reason: &str) -> bool {
@@ -82,17 +113,13 @@ fn waits_for(pod: &Pod, reason: &str) -> bool {
 #[tokio::test]
 async fn a_pod_waits_for_its_permit_and_then_runs_to_the_end() -> Result<()> {
     let bench = Bench::new().await?;
-    let kubelet = bench.kubelet(Script::success("flashed").run_for(Duration::from_millis(200)));
+    let kubelet = bench.kubelet(Script::success("done").run_for(Duration::from_millis(200)));
     let permit = json!({ "configMapKeyRef": { "name": "ledger", "key": "permit-1" } });
     let container = json!({
-        "name": "flash",
-        "image": "flasher",
-        "env": [
-            { "name": "HOST_ENDPOINT", "value": "10.0.0.1" },
-            { "name": "ATTEMPT", "value": "7" },
-            { "name": "PERMIT", "valueFrom": permit },
-        ],
-        "envFrom": [{ "configMapRef": { "name": "flashjob-flasher", "optional": true } }],
+        "name": "main",
+        "image": "image",
+        "env": [{ "name": "WORD", "value": "7" }, { "name": "PERMIT", "valueFrom": permit }],
+        "envFrom": [{ "configMapRef": { "name": "settings", "optional": true } }],
     });
     bench.create(json!({ "containers": [container] })).await?;
     let message = |pod: &Pod| state(pod).waiting.and_then(|waiting| waiting.message);
@@ -112,12 +139,14 @@ async fn a_pod_waits_for_its_permit_and_then_runs_to_the_end() -> Result<()> {
     let patch = Patch::Merge(json!({ "data": { "permit-1": "granted" } }));
     maps.patch("ledger", &PatchParams::default(), &patch).await?;
     let starts = timeout(LIMIT, kubelet.started(1)).await?;
-    assert_eq!(starts[0].endpoint, "10.0.0.1");
-    assert_eq!(starts[0].attempt, "7");
-    assert_eq!(starts[0].env["PERMIT"], "granted");
+    assert_eq!((starts[0].container.as_str(), starts[0].image.as_str()), ("main", "image"));
+    assert_eq!(
+        (starts[0].env["WORD"].as_str(), starts[0].env["PERMIT"].as_str()),
+        ("7", "granted")
+    );
     let pod = bench.until("the end", |pod| phase(pod) == "Succeeded").await?;
     let end = state(&pod).terminated.context("no terminated state")?;
-    assert_eq!((end.exit_code, end.message.as_deref()), (0, Some("flashed")));
+    assert_eq!((end.exit_code, end.message.as_deref()), (0, Some("done")));
     assert_eq!(end.reason.as_deref(), Some("Completed"));
     assert!(end.started_at.is_some() && end.finished_at.is_some());
     assert_eq!(pod.spec.and_then(|spec| spec.node_name).as_deref(), Some("sim-node"));
@@ -128,11 +157,11 @@ async fn a_pod_waits_for_its_permit_and_then_runs_to_the_end() -> Result<()> {
 #[tokio::test]
 async fn an_instant_pod_costs_two_writes() -> Result<()> {
     let bench = Bench::new().await?;
-    let _kubelet = bench.kubelet(Script::failure(1, "no such board"));
+    let _kubelet = bench.kubelet(Script::failure(1, "no such thing"));
     bench.create(json!({})).await?;
     let pod = bench.until("the end", |pod| phase(pod) == "Failed").await?;
     let end = state(&pod).terminated.context("no terminated state")?;
-    assert_eq!((end.exit_code, end.message.as_deref()), (1, Some("no such board")));
+    assert_eq!((end.exit_code, end.message.as_deref()), (1, Some("no such thing")));
     let mut writes = Cluster::shared().await?.writes(&bench.namespace)?;
     writes.retain(|entry| entry.resource == "pods" && entry.user == "kubelet");
     let writes: Vec<_> =
@@ -149,11 +178,7 @@ async fn a_deleted_pod_is_ended_and_removed() -> Result<()> {
     bench.create(json!({})).await?;
     let pod = bench.until("the start", |pod| phase(pod) == "Running").await?;
     assert!(state(&pod).running.is_some());
-    bench.pods.delete("flash", &Default::default()).await?;
-    eventually("the Pod to go", LIMIT, || async {
-        Ok(bench.pods.get_opt("flash").await?.is_none().then_some(()))
-    })
-    .await?;
+    bench.delete().await?;
     let ended = kubelet.starts_when(|starts| starts.iter().all(|start| start.ended_at.is_some()));
     assert_eq!(timeout(LIMIT, ended).await?.len(), 1);
     Ok(())
@@ -193,20 +218,16 @@ async fn a_pod_past_its_deadline_is_failed_while_its_container_still_ends() -> R
 #[tokio::test]
 async fn a_sidecar_keeps_a_pod_running() -> Result<()> {
     let bench = Bench::new().await?;
-    let kubelet = bench.kubelet(Script::success("flashed").sidecars_run_on());
+    let kubelet = bench.kubelet(Script::success("done").sidecars_run_on());
     let container = |name: &str| json!({ "name": name, "image": "i" });
-    bench.create(json!({ "containers": [container("flash"), container("proxy")] })).await?;
+    bench.create(json!({ "containers": [container("main"), container("proxy")] })).await?;
     let pod = bench.until("the end", |pod| state(pod).terminated.is_some()).await?;
     assert_eq!(phase(&pod), "Running");
-    let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-    let proxy = statuses.iter().find(|status| status.name == "proxy").context("no sidecar")?;
-    assert!(proxy.state.as_ref().is_some_and(|state| state.running.is_some()));
-    assert!(kubelet.starts()[0].ended_at.is_some(), "the first container has ended");
-    bench.pods.delete("flash", &Default::default()).await?;
-    eventually("the Pod to go", LIMIT, || async {
-        Ok(bench.pods.get_opt("flash").await?.is_none().then_some(()))
-    })
-    .await
+    assert!(status(&pod, "proxy").state.is_some_and(|state| state.running.is_some()));
+    let ended: Vec<_> =
+        kubelet.starts().into_iter().map(|s| (s.container, s.ended_at.is_some())).collect();
+    assert_eq!(ended, [("main".to_owned(), true), ("proxy".to_owned(), false)]);
+    bench.delete().await
 }
 
 #[tokio::test]
@@ -238,11 +259,7 @@ async fn some_pods_never_start() -> Result<()> {
                     .any(|condition| condition.reason.as_deref() == Some("Unschedulable")),
             })
             .await?;
-        bench.pods.delete("flash", &Default::default()).await?;
-        eventually("the Pod to go", LIMIT, || async {
-            Ok(bench.pods.get_opt("flash").await?.is_none().then_some(()))
-        })
-        .await?;
+        bench.delete().await?;
         assert_eq!(kubelet.starts(), []);
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 mod akri;
 mod cluster;
-mod controller_manager;
+mod controllers;
 mod gate;
 mod kubelet;
 mod load_balancer;

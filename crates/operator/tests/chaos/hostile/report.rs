@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::flashjob::field::Field;
 use jiff::Timestamp;
@@ -61,7 +62,7 @@ pub fn occupation(site: &Site<Field>, world: &World, from: Timestamp, to: Timest
         .map(|(place, board)| (board.endpoint(), place))
         .collect();
     for start in site.kubelet.starts().iter().filter(|start| start.at < to) {
-        let kind = places.get(&start.endpoint).map(|place| world.boards[*place]);
+        let kind = places.get(start.endpoint()).map(|place| world.boards[*place]);
         let share = shares.entry(format!("{kind:?}")).or_default();
         share.0 += 1;
         share.1 += span(start.at, start.ended_at.unwrap_or(to).min(to));

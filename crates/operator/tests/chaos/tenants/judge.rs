@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use flashjob_api::flashjob::{DeviceState, FlashJobStatus, Phase};
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::Started;
 
 /// The image that reaches a board. Whatever else a Pod runs, the board knows nothing of it.
@@ -149,7 +150,7 @@ impl Bench {
         let mut allowed = 0;
         for (device, board) in &self.boards {
             let mut mine: Vec<&Started> =
-                sessions.iter().filter(|s| reaches(s) && address(&s.endpoint) == *board).collect();
+                sessions.iter().filter(|s| reaches(s) && address(s.endpoint()) == *board).collect();
             mine.sort_by_key(|session| session.at);
             for pair in mine.windows(2) {
                 if pair[0].ended_at.is_none_or(|end| end > pair[1].at) {
@@ -189,9 +190,9 @@ impl Bench {
         let mut problems = Vec::new();
         let taken = self.taken(sessions);
         for (device, board) in &self.boards {
-            let at = sessions
-                .iter()
-                .filter(|s| reaches(s) && address(&s.endpoint) == *board && s.exit_code == Some(0));
+            let at = sessions.iter().filter(|s| {
+                reaches(s) && address(s.endpoint()) == *board && s.exit_code == Some(0)
+            });
             let runs = at.max_by_key(|session| session.at).map(version);
             let excused = !self.own && taken.contains(board.as_str());
             if runs != Some(version_wanted) && !excused {
@@ -208,7 +209,7 @@ impl Bench {
             sessions.iter().any(|session| {
                 reaches(session)
                     && session.namespace == self.victim
-                    && address(&session.endpoint) == **board
+                    && address(session.endpoint()) == **board
                     && session.exit_code == Some(0)
                     && version(session) == wanted
             })
@@ -221,7 +222,7 @@ impl Bench {
         let foreign: BTreeSet<String> = sessions
             .iter()
             .filter(|session| session.namespace != self.victim && session.env.contains_key(PERMIT))
-            .map(|session| address(&session.endpoint))
+            .map(|session| address(session.endpoint()))
             .collect();
         self.boards.values().map(String::as_str).filter(|board| foreign.contains(*board)).collect()
     }

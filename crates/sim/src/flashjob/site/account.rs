@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use flashjob_api::flashjob::FlashJobStatus;
 
 use super::{CONFIGURATION, Site};
+use crate::flashjob::Flash;
 use crate::flashjob::akri::instance_name;
 use crate::flashjob::board::{self, Board};
 use crate::flashjob::field::Field;
@@ -77,7 +78,7 @@ impl Account {
                 None if completed.contains(device.as_str()) => Outcome::Succeeded,
                 None => Outcome::Open,
             };
-            let mine: Vec<_> = starts.iter().filter(|s| s.endpoint == endpoint).collect();
+            let mine: Vec<_> = starts.iter().filter(|s| s.endpoint() == endpoint).collect();
             let began = mine.iter().map(|s| s.at).min();
             let ended = mine.iter().filter_map(|s| s.ended_at).max();
             let seconds = began.zip(ended).map(|(b, e)| e.duration_since(b).as_secs_f64());

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::FlashJob;
 use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::Value;
@@ -19,13 +20,14 @@ use crate::cluster::Cluster;
 use crate::flashjob::akri::instance_name;
 use crate::flashjob::board::Board;
 use crate::flashjob::field::{self, Field};
-use crate::flashjob::jobs;
-use crate::node::Pool;
-use crate::node::kubelet::{Kubelet, Program};
+use crate::flashjob::{flash_pod, jobs};
+use crate::node::{End, Images, Kubelet, KubeletOptions, Pool, Script};
 use crate::{Launcher, PATIENCE, eventually, programs};
 
 /// The namespace of boards and jobs.
 pub const NAMESPACE: &str = "default";
+/// The flasher's image.
+const IMAGE: &str = "flasher";
 /// Every board listens here: below 1024 would need root.
 const BOARD_PORT: u16 = 8080;
 
@@ -70,7 +72,7 @@ impl Site<Field> {
         let mut builder = Site::on(&cluster)
             .namespace(NAMESPACE)
             .pool(Pool::Addresses(block.services(options.addresses)))
-            .operators(operators.with("--log=info").with("--flashjob-image=flasher"))
+            .operators(operators.with("--log=info").with(format!("--flashjob-image={IMAGE}")))
             .everywhere();
         let namespace = builder.make_namespace().await?;
 
@@ -89,8 +91,11 @@ impl Site<Field> {
         field.block = Some(block);
 
         tell("node, load balancer and Akri");
-        let program = Program::flasher(&options.flasher, &cluster.scratch().join("pods"));
-        let kubelet = Kubelet::start_programs(cluster.client("kubelet")?, program).await?;
+        let images = Images::new(&cluster.scratch().join("pods"));
+        let images = images.with(IMAGE, flash_pod::flasher(&options.flasher)?);
+        let node = KubeletOptions { images: Some(images), ..KubeletOptions::default() };
+        let no_image = |_: &Pod| Script::ending(End::ImagePullBackOff);
+        let kubelet = Kubelet::start_with(cluster.client("kubelet")?, node, no_image).await?;
         let site = builder.around(namespace, kubelet, field).await?;
         site.field.found().await?;
         Ok(site)

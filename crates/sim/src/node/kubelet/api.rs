@@ -50,7 +50,7 @@ impl PodApi {
         bound.map(drop)
     }
 
-    pub(super) async fn report(&self, status: PodStatus) -> Option<()> {
+    pub(super) async fn report(&self, status: &PodStatus) -> Option<()> {
         // Strategic, as a kubelet's: conditions are merged by type.
         let patch = Patch::Strategic(json!({
             "metadata": { "uid": self.uid },

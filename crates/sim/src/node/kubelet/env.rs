@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Secret};
 use kube::{Api, Client, ResourceExt};
 
-/// The environment, or the words a kubelet has for what is missing.
-pub(super) type Resolved = Result<BTreeMap<String, String>, String>;
+use super::hosts::POD_IP;
+use super::images::Env;
 
-/// Reads every source live, each object once. Optional ones are read only for a container that is a real process: scripts
-/// do without them.
+/// The environment, or the words a kubelet has for what is missing.
+pub(super) type Resolved = Result<Env, String>;
+
+/// Reads every source live, each object once. Optional ones are only read where they are `wanted`: scripts do without.
 pub(super) async fn resolve(
     sources: &mut Sources<'_>,
     pod: &Pod,
     container: &Container,
+    wanted: bool,
 ) -> kube::Result<Resolved> {
     let mut env = BTreeMap::new();
     for from in container.env_from.iter().flatten() {
@@ -22,7 +25,7 @@ pub(super) async fn resolve(
         let secret = from.secret_ref.as_ref().map(|r| (Kind::Secret, &r.name, r.optional));
         for (kind, name, optional) in config_map.into_iter().chain(secret) {
             let optional = optional == Some(true);
-            if optional && !sources.optional {
+            if optional && !wanted {
                 continue;
             }
             let Some(data) = sources.get(kind, name).await? else {
@@ -34,10 +37,11 @@ pub(super) async fn resolve(
     }
     for var in container.env.iter().flatten() {
         let Some(from) = &var.value_from else {
-            env.insert(var.name.clone(), var.value.clone().unwrap_or_default());
+            let value = expand(var.value.as_deref().unwrap_or_default(), &env);
+            env.insert(var.name.clone(), value);
             continue;
         };
-        match from_source(sources, pod, from).await? {
+        match from_source(sources, pod, from, wanted).await? {
             Ok(Some(value)) => drop(env.insert(var.name.clone(), value)),
             Ok(None) => {}
             Err(missing) => return Ok(Err(missing)),
@@ -50,6 +54,7 @@ async fn from_source(
     sources: &mut Sources<'_>,
     pod: &Pod,
     from: &EnvVarSource,
+    wanted: bool,
 ) -> kube::Result<Result<Option<String>, String>> {
     let config_map =
         from.config_map_key_ref.as_ref().map(|r| (Kind::ConfigMap, &r.name, &r.key, r.optional));
@@ -59,7 +64,7 @@ async fn from_source(
         return Ok(Ok(path.and_then(|path| field(pod, path))));
     };
     let optional = optional == Some(true);
-    if optional && !sources.optional {
+    if optional && !wanted {
         return Ok(Ok(None));
     }
     let namespace = &sources.namespace.clone();
@@ -75,16 +80,41 @@ async fn from_source(
     })
 }
 
-/// The downward API, as far as a flash Pod may use it.
+/// The downward API, but for the resources of containers.
 fn field(pod: &Pod, path: &str) -> Option<String> {
+    let entry = |of: &str| path.strip_prefix(of)?.strip_prefix("['")?.strip_suffix("']");
+    if let Some(key) = entry("metadata.labels") {
+        return Some(pod.labels().get(key).cloned().unwrap_or_default());
+    }
+    if let Some(key) = entry("metadata.annotations") {
+        return Some(pod.annotations().get(key).cloned().unwrap_or_default());
+    }
     match path {
         "metadata.name" => pod.metadata.name.clone(),
         "metadata.namespace" => pod.metadata.namespace.clone(),
         "metadata.uid" => pod.metadata.uid.clone(),
         "spec.nodeName" => Some(super::NODE.to_owned()),
+        "spec.serviceAccountName" => pod.spec.as_ref()?.service_account_name.clone(),
         "status.hostIP" => Some(super::NODE_IP.to_owned()),
+        "status.podIP" => Some(POD_IP.to_owned()),
         _ => None,
     }
+}
+
+/// Puts values in the place of `$(NAME)`. What has no value stays as it is, and `$$` is a `$` of no meaning.
+pub(super) fn expand(text: &str, env: &Env) -> String {
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        done.push_str(before);
+        let named = after.strip_prefix('(').and_then(|name| name.split_once(')'));
+        let value = named.and_then(|(name, left)| Some((env.get(name)?.as_str(), left)));
+        let escaped = after.strip_prefix('$').map(|left| ("$", left));
+        let (piece, left) = value.or(escaped).unwrap_or(("$", after));
+        done.push_str(piece);
+        rest = left;
+    }
+    done + rest
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,15 +142,13 @@ pub(super) type Data = Option<BTreeMap<String, String>>;
 pub(super) struct Sources<'a> {
     client: &'a Client,
     namespace: String,
-    /// Whether optional ones are read too.
-    optional: bool,
     read: BTreeMap<(Kind, String), Data>,
 }
 
 impl<'a> Sources<'a> {
-    pub(super) fn new(client: &'a Client, pod: &Pod, optional: bool) -> Self {
+    pub(super) fn new(client: &'a Client, pod: &Pod) -> Self {
         let namespace = pod.namespace().unwrap_or_default();
-        Self { client, namespace, optional, read: BTreeMap::new() }
+        Self { client, namespace, read: BTreeMap::new() }
     }
 
     /// The data of an object; `None` if there is no such object.
@@ -149,5 +177,19 @@ impl<'a> Sources<'a> {
                 }))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_words_become_values() {
+        let env =
+            Env::from([("A".to_owned(), "one".to_owned()), ("B".to_owned(), "$(A)".to_owned())]);
+        let expanded = |text: &str| expand(text, &env);
+        assert_eq!(expanded("$(A)-$(B)-$(A"), "one-$(A)-$(A");
+        assert_eq!(expanded("$$(A) $$$(A) $(NOBODY) $A $"), "$(A) $one $(NOBODY) $A $");
     }
 }

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,37 +32,50 @@ use crate::pki;
 /// How often a log that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The logs of all Pods, by namespace and name. Those of Pods that are gone are kept: this node lives for minutes.
+/// The logs of all containers, by namespace, Pod and name, one for each start. Those of Pods that are gone are kept: this
+/// node lives for minutes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Logs(Arc<Mutex<HashMap<(String, String), Log>>>);
+pub(super) struct Logs(Arc<Mutex<HashMap<Key, Vec<Entry>>>>);
+
+type Key = [String; 3];
 
 #[derive(Debug, Clone)]
-struct Log {
+struct Entry {
     path: PathBuf,
-    ended: bool,
+    ended: Arc<AtomicBool>,
+}
+
+/// The log of a container that runs. When this is dropped, it has said everything.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) path: PathBuf,
+    ended: Arc<AtomicBool>,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+    }
 }
 
 type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
 impl Logs {
-    fn all(&self) -> MutexGuard<'_, HashMap<(String, String), Log>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Vec<Entry>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process begins to speak.
-    pub(super) fn open(&self, namespace: &str, pod: &str, path: PathBuf) {
-        self.all().insert((namespace.into(), pod.into()), Log { path, ended: false });
+    /// A container begins to speak.
+    pub(super) fn open(&self, key: Key, path: PathBuf) -> Log {
+        let ended = Arc::new(AtomicBool::new(false));
+        let entry = Entry { path: path.clone(), ended: ended.clone() };
+        self.all().entry(key).or_default().push(entry);
+        Log { path, ended }
     }
 
-    /// It has said everything.
-    pub(super) fn close(&self, namespace: &str, pod: &str) {
-        if let Some(log) = self.all().get_mut(&(namespace.to_owned(), pod.to_owned())) {
-            log.ended = true;
-        }
-    }
-
-    fn get(&self, namespace: &str, pod: &str) -> Option<Log> {
-        self.all().get(&(namespace.to_owned(), pod.to_owned())).cloned()
+    /// What a container says, or what the one before it said.
+    fn get(&self, key: &Key, previous: bool) -> Option<Entry> {
+        self.all().get(key)?.iter().rev().nth(previous.into()).cloned()
     }
 
     /// Opens the server on a free loopback port.
@@ -103,58 +117,58 @@ impl Logs {
 
     /// `/containerLogs/<namespace>/<pod>/<container>`
     fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
-        let path: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
-        let log = match path.as_slice() {
-            ["containerLogs", namespace, pod, _] => {
-                self.get(namespace, pod).map(|_| (*namespace, *pod))
-            }
-            _ => None,
-        };
-        let Some((namespace, pod)) = log else {
-            let words = Bytes::from_static(b"there is no log of that Pod\n");
-            let body = StreamBody::new(stream::once(async { Ok(Frame::data(words)) }).boxed());
-            let mut answer = Response::new(body);
-            *answer.status_mut() = StatusCode::NOT_FOUND;
-            return answer;
-        };
         let query = request.uri().query().unwrap_or_default();
         let option = |name: &str| {
             let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
         };
+        let is_set = |name: &str| option(name) == Some("true");
+        let path: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
+        let found = match path.as_slice() {
+            ["containerLogs", key @ ..] => <[&str; 3]>::try_from(key).ok(),
+            _ => None,
+        };
+        let found = found.and_then(|key| self.get(&key.map(str::to_owned), is_set("previous")));
+        let Some(entry) = found else {
+            let words = Bytes::from_static(b"there is no log of that container\n");
+            let body = StreamBody::new(stream::once(async { Ok(Frame::data(words)) }).boxed());
+            let mut answer = Response::new(body);
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            return answer;
+        };
         let lines = option("tailLines").and_then(|lines| lines.parse().ok());
-        let follow = option("follow") == Some("true");
-        Response::new(StreamBody::new(self.clone().read(namespace, pod, follow, lines)))
+        Response::new(StreamBody::new(entry.read(is_set("follow"), lines)))
     }
+}
 
+impl Entry {
     fn read(
         self,
-        namespace: &str,
-        pod: &str,
         follow: bool,
         lines: Option<usize>,
     ) -> BoxStream<'static, Result<Frame<Bytes>, Infallible>> {
-        let key = (namespace.to_owned(), pod.to_owned());
-        let state = (self, key, 0_u64, lines, false);
-        stream::unfold(state, move |(logs, key, mut place, lines, last)| async move {
-            if last {
-                return None;
-            }
-            loop {
-                let log = logs.get(&key.0, &key.1)?;
-                let mut text = since(&log.path, place);
-                place += text.len() as u64;
-                let last = log.ended || !follow;
-                if let Some(lines) = lines {
-                    text = last_lines(&text, lines);
+        stream::unfold(
+            (self, 0_u64, lines, false),
+            move |(log, mut place, lines, last)| async move {
+                if last {
+                    return None;
                 }
-                if last || !text.is_empty() {
-                    let frame = Frame::data(Bytes::from(text));
-                    return Some((Ok(frame), (logs, key, place, None, last)));
+                loop {
+                    // Asked before the file is read: what comes in between is in it then.
+                    let last = log.ended.load(Ordering::Acquire) || !follow;
+                    let mut text = since(&log.path, place);
+                    place += text.len() as u64;
+                    if let Some(lines) = lines {
+                        text = last_lines(&text, lines);
+                    }
+                    if last || !text.is_empty() {
+                        let frame = Frame::data(Bytes::from(text));
+                        return Some((Ok(frame), (log, place, None, last)));
+                    }
+                    sleep(LOOK).await;
                 }
-                sleep(LOOK).await;
-            }
-        })
+            },
+        )
         .boxed()
     }
 }
@@ -186,5 +200,33 @@ mod tests {
         assert_eq!(last_lines(b"a\nb\nc", 2), b"b\nc");
         assert_eq!(last_lines(b"a\n", 5), b"a\n");
         assert_eq!(last_lines(b"", 1), b"");
+    }
+
+    #[tokio::test]
+    async fn a_log_is_followed_to_its_end_and_the_one_before_can_still_be_had() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let logs = Logs::default();
+        let key = ["n", "p", "c"].map(str::to_owned);
+        let paths = ["0", "1"].map(|name| folder.path().join(name));
+        std::fs::write(&paths[0], "first")?;
+        std::fs::write(&paths[1], "second")?;
+        let first = logs.open(key.clone(), paths[0].clone());
+        let followed = logs.get(&key, false).context("no log")?.read(true, None);
+        drop(first);
+        let _second = logs.open(key.clone(), paths[1].clone());
+        let said = |entry: Option<Entry>, follow| async move {
+            let entry = entry.context("no log")?;
+            text(entry.read(follow, None)).await
+        };
+        assert_eq!(text(followed).await?, "first");
+        assert_eq!(said(logs.get(&key, true), true).await?, "first");
+        assert_eq!(said(logs.get(&key, false), false).await?, "second");
+        Ok(())
+    }
+
+    async fn text(frames: BoxStream<'static, Result<Frame<Bytes>, Infallible>>) -> Result<String> {
+        let all: Vec<Bytes> =
+            frames.filter_map(async |frame| frame.ok()?.into_data().ok()).collect().await;
+        Ok(String::from_utf8(all.concat())?)
     }
 }

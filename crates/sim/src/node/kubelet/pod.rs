@@ -1,87 +1,81 @@
 //! One Pod's life on the node.
 
 mod end;
+mod interrupts;
+mod start;
 
-use std::collections::BTreeMap;
-use std::future::{Future, pending, ready};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt, future::BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::ResourceExt;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
+pub(super) use self::interrupts::Life;
+use self::interrupts::{Interrupt, Interrupts};
 use super::api::PodApi;
-use super::env::{self, Sources};
-use super::program::{Process, Program};
-use super::{End, Script, Shared, Started, status, volumes};
+use super::container::PodContainer;
+use super::folder::PodFolder;
+use super::images::{Images, Program};
+use super::run::Ended;
+use super::status::Facts;
+use super::{End, Script, Shared, status};
 use crate::clock::now;
-
-/// How often a missing key is looked for again.
-const RECHECK: Duration = Duration::from_millis(100);
-
-/// Whether a Pod is to be there. That it is gone is told by the end of the channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
-    Wanted,
-    Leaving,
-}
-
-/// What ends a Pod before its script does.
-enum Interrupt {
-    /// The Pod is being deleted.
-    Leaving,
-    /// `activeDeadlineSeconds` have passed.
-    Deadline,
-    /// There is no such Pod any more.
-    Gone,
-}
-
-/// A container that runs.
-struct Container {
-    started: Timestamp,
-    start: Instant,
-    /// Its place in the list of starts; none if an earlier kubelet started it.
-    index: Option<usize>,
-    /// The process it is, if it is one, or why that could not be started.
-    process: Option<Result<Process, String>>,
-}
 
 /// The task of one Pod.
 pub(super) struct Worker {
     shared: Arc<Shared>,
     api: PodApi,
     pod: Pod,
-    life: watch::Receiver<Life>,
+    interrupts: Interrupts,
+    script: Script,
     /// When the kubelet first had the Pod: its `startTime`.
     since: Timestamp,
-    deadline: Option<Instant>,
-    container: Option<Container>,
-    script: Script,
-    /// When a container that was told to end will have ended.
-    ends_at: Option<Instant>,
-    /// It is being deleted, and that is known.
-    leaving: bool,
-    /// What will be said of a Pod whose sidecars have outlived its first container, once they end too.
-    outlived: Option<PodStatus>,
+    /// Init containers first.
+    containers: Vec<PodContainer>,
+    /// What runs, by the place of the container.
+    runs: FuturesUnordered<BoxFuture<'static, (usize, Ended)>>,
+    /// Probes say here which container is ready, and which no longer is.
+    news: mpsc::UnboundedReceiver<(usize, bool)>,
+    tell: mpsc::UnboundedSender<(usize, bool)>,
+    /// Where its processes live, if it has any, and whether its volumes are there.
+    folder: Option<PodFolder>,
+    filled: bool,
+    overdue: bool,
+    evicted: bool,
+    /// What the API server has been told last.
+    reported: Option<PodStatus>,
 }
 
 impl Worker {
     pub(super) fn new(shared: Arc<Shared>, pod: Pod, life: watch::Receiver<Life>) -> Self {
+        let (tell, news) = mpsc::unbounded_channel();
+        let containers = PodContainer::all(&pod);
+        let images = shared.images.as_ref();
+        let executed = |images: &&Images| {
+            containers.iter().any(|container| images.program_of(&container.spec).is_some())
+        };
         Self {
             api: PodApi::new(shared.clone(), &pod),
+            folder: images.filter(executed).map(|images| PodFolder::of(&pod, &images.folder)),
+            script: Script::default(),
+            interrupts: Interrupts { life, deadline: None, leaving: false },
+            since: now(),
+            containers,
+            runs: FuturesUnordered::new(),
+            news,
+            tell,
+            filled: false,
+            overdue: false,
+            evicted: false,
+            reported: None,
             shared,
             pod,
-            life,
-            since: now(),
-            deadline: None,
-            container: None,
-            script: Script::default(),
-            ends_at: None,
-            leaving: false,
-            outlived: None,
         }
     }
 
@@ -90,18 +84,18 @@ impl Worker {
             "Succeeded" | "Failed" => Ok(()),
             _ => self.live().await,
         };
-        if let Err(Interrupt::Deadline) = outcome {
+        if outcome == Err(Interrupt::Deadline) {
             outcome = self.exceed_deadline().await;
         }
-        self.deadline = None;
+        self.interrupts.deadline = None;
         let interrupt = match outcome {
             Err(interrupt) => interrupt,
             // A Pod that is over is removed by the API server itself when it is deleted, unless the deletion began
-            // while the container ran: then it still waits for its kubelet.
-            Ok(()) => self.interrupted().await,
+            // while a container ran: then it still waits for its kubelet.
+            Ok(()) => self.interrupts.next().await,
         };
         match interrupt {
-            Interrupt::Gone | Interrupt::Deadline => drop(self.end_container(None)),
+            Interrupt::Gone | Interrupt::Deadline => self.abandon(),
             Interrupt::Leaving => self.leave().await,
         }
     }
@@ -111,39 +105,46 @@ impl Worker {
         status.and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
     }
 
-    async fn live(&mut self) -> Result<(), Interrupt> {
-        let script = (self.shared.script)(&self.pod);
-        self.script = script.clone();
-        self.bind(&script).await?;
-        self.acknowledge();
-        if self.phase() == "Running" {
-            // An earlier kubelet has started it.
-            self.container = Some(Container {
-                started: self.since,
-                start: Instant::now(),
-                index: None,
-                process: None,
-            });
-        } else {
-            self.prepare(&script).await?;
-            let started = self.start().await?;
-            // A container that ends at once costs one write, not two.
-            let runs_on = matches!(script.end, End::Never | End::Program);
-            if script.run_for > Duration::ZERO || runs_on {
-                self.report(status::running(&self.pod, self.since, started)).await?;
-            }
-        }
-        self.finish(script).await
+    fn policy(&self) -> &str {
+        let spec = self.pod.spec.as_ref();
+        spec.and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always")
     }
 
-    async fn bind(&mut self, script: &Script) -> Result<(), Interrupt> {
+    fn program_of(&self, index: usize) -> Option<&Program> {
+        self.shared.images.as_ref()?.program_of(&self.containers[index].spec)
+    }
+
+    async fn live(&mut self) -> Result<(), Interrupt> {
+        self.script = (self.shared.script)(&self.pod);
+        self.bind().await?;
+        self.acknowledge();
+        if !self.resume() && self.script.start_after > Duration::ZERO {
+            // Pulls images and mounts volumes, so to say.
+            self.report().await?;
+            self.interrupts.unless(sleep(self.script.start_after)).await?;
+        }
+        loop {
+            self.start_due().await?;
+            // What ends at once costs no write of its own, and lets others start.
+            if self.take_ended() && !self.is_over() {
+                continue;
+            }
+            self.report().await?;
+            if self.is_over() {
+                return Ok(());
+            }
+            self.wait().await?;
+        }
+    }
+
+    async fn bind(&mut self) -> Result<(), Interrupt> {
         let spec = self.pod.spec.as_ref();
         if spec.is_some_and(|spec| spec.node_name.is_some()) {
             return Ok(());
         }
-        if script.end == End::Unschedulable {
-            self.report(status::unschedulable()).await?;
-            return Err(self.interrupted().await);
+        if self.script.end == End::Unschedulable {
+            self.api.report(&status::unschedulable()).await.ok_or(Interrupt::Gone)?;
+            return Err(self.interrupts.next().await);
         }
         self.api.bind().await.ok_or(Interrupt::Gone)
     }
@@ -156,157 +157,115 @@ impl Worker {
         let spec = self.pod.spec.as_ref();
         let allowed = spec.and_then(|spec| spec.active_deadline_seconds);
         let passed = now().duration_since(self.since).unsigned_abs();
-        self.deadline = allowed.map(|seconds| {
+        self.interrupts.deadline = allowed.map(|seconds| {
             let allowed = Duration::from_secs(seconds.unsigned_abs());
             Instant::now() + allowed.saturating_sub(passed)
         });
     }
 
-    /// Pulls images and mounts volumes, so to say.
-    async fn prepare(&mut self, script: &Script) -> Result<(), Interrupt> {
-        if script.start_after > Duration::ZERO || *self.shared.held.borrow() {
-            self.report_waiting("ContainerCreating", None).await?;
+    /// The containers whose turn it is: the first init container that has not ended well, else all that are none.
+    fn in_turn(&self) -> Range<usize> {
+        let inits = self.containers.iter().take_while(|container| container.init).count();
+        match self.containers[..inits].iter().position(|init| init.exit_code() != Some(0)) {
+            Some(first) => first..first + 1,
+            None => inits..self.containers.len(),
         }
-        self.unless_interrupted(sleep(script.start_after)).await?;
-        if script.end == End::ImagePullBackOff {
-            let message = format!("Back-off pulling image \"{}\"", self.image());
-            self.report_waiting("ImagePullBackOff", Some(&message)).await?;
-            return Err(self.interrupted().await);
+    }
+
+    /// Whether everything has ended for good.
+    fn is_over(&self) -> bool {
+        self.evicted || self.containers[self.in_turn()].iter().all(|c| c.exit_code().is_some())
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self) -> Result<(), Interrupt> {
+        let due = self.containers[self.in_turn()].iter().filter_map(|c| c.due).min();
+        let mut held = self.shared.held.subscribe();
+        let start = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+            // The sender is ours, so the wait cannot fail.
+            let _ = held.wait_for(|held| !held).await;
+        };
+        tokio::select! {
+            biased;
+            interrupt = self.interrupts.next() => return Err(interrupt),
+            Some(news) = self.news.recv() => self.hear(news),
+            Some((index, ended)) = self.runs.next(), if !self.runs.is_empty() => {
+                self.take(index, ended);
+            }
+            () = start => {}
         }
         Ok(())
     }
 
-    /// Starts the container as soon as nothing holds it and its environment is complete.
-    async fn start(&mut self) -> Result<Timestamp, Interrupt> {
-        let mut told = None;
-        loop {
-            let mut held = self.shared.held.subscribe();
-            let free = async { held.wait_for(|held| !held).await.is_ok() };
-            self.unless_interrupted(free).await?;
-            match self.environment().await {
-                Ok(env) => {
-                    self.unless_interrupted(ready(())).await?;
-                    if let Some(started) = self.record_start(env) {
-                        return Ok(started);
-                    }
-                }
-                Err((reason, missing)) => {
-                    if told.as_ref() != Some(&missing) {
-                        self.report_waiting(reason, Some(&missing)).await?;
-                        told = Some(missing);
-                    }
-                    self.unless_interrupted(sleep(RECHECK)).await?;
-                }
-            }
-        }
+    fn hear(&mut self, (index, ready): (usize, bool)) {
+        self.containers[index].status.ready = ready;
     }
 
-    /// The environment of the first container, the one that flashes, if every container's is complete, and its volumes
-    /// are; else what a kubelet says is missing.
-    async fn environment(&self) -> Result<BTreeMap<String, String>, (&'static str, String)> {
-        const INCOMPLETE: &str = "CreateContainerConfigError";
-        let program = self.program();
-        let mut sources = Sources::new(&self.shared.client, &self.pod, program.is_some());
-        let _turn = self.shared.calls.acquire().await;
-        if let Some(program) = program {
-            let root = program.root(&self.pod.uid().unwrap_or_default());
-            let filled = volumes::fill(&mut sources, &self.pod, &root).await;
-            let filled = filled.map_err(|error| ("ContainerCreating", format!("{error:#}")))?;
-            filled.map_err(|missing| ("ContainerCreating", missing))?;
+    /// Takes note of all that has ended by now; whether anything has.
+    fn take_ended(&mut self) -> bool {
+        let mut any = false;
+        while let Some(Some((index, ended))) = self.runs.next().now_or_never() {
+            self.take(index, ended);
+            any = true;
         }
-        let mut first = None;
-        for container in self.pod.spec.iter().flat_map(|spec| &spec.containers) {
-            let resolved = env::resolve(&mut sources, &self.pod, container).await;
-            let env = resolved.map_err(|error| (INCOMPLETE, error.to_string()))?;
-            first.get_or_insert(env.map_err(|missing| (INCOMPLETE, missing))?);
-        }
-        Ok(first.unwrap_or_default())
+        any
     }
 
-    /// That of the first container, the one that flashes.
-    fn image(&self) -> &str {
-        let spec = self.pod.spec.as_ref();
-        let image = spec.and_then(|spec| spec.containers.first()?.image.as_deref());
-        image.unwrap_or_default()
-    }
-
-    fn program(&self) -> Option<&Program> {
-        self.shared.program.as_ref().filter(|_| self.script.end == End::Program)
-    }
-
-    /// `None` when a hold came in between. The lock is kept, so that nothing starts once `hold` has returned.
-    fn record_start(&mut self, env: BTreeMap<String, String>) -> Option<Timestamp> {
-        let held = self.shared.held.borrow();
-        if *held {
-            return None;
+    fn take(&mut self, index: usize, ended: Ended) {
+        // What was said of it while it ran is not to be heard when it runs again.
+        while let Ok(news) = self.news.try_recv() {
+            self.hear(news);
         }
-        let at = now();
-        let value = |name: &str| env.get(name).cloned().unwrap_or_default();
-        let started = Started {
-            namespace: self.pod.namespace().unwrap_or_default(),
-            pod: self.pod.name_any(),
-            uid: self.pod.uid().unwrap_or_default(),
-            image: self.image().to_owned(),
-            endpoint: value("HOST_ENDPOINT"),
-            attempt: value("ATTEMPT"),
-            env: env.clone(),
-            at,
-            ended_at: None,
-            exit_code: None,
-            usage: None,
+        self.note_end(index, ended.exit_code, ended.usage);
+        let Some(exit_code) = ended.exit_code else {
+            self.evicted = true;
+            return self.abandon();
         };
-        let mut index = None;
-        self.shared.starts.send_modify(|starts| {
-            index = Some(starts.len());
-            starts.push(started);
-        });
-        let uid = self.pod.uid().unwrap_or_default();
-        let process = self.program().map(|program| {
-            let namespace = self.pod.namespace().unwrap_or_default();
-            self.shared.logs.open(&namespace, &self.pod.name_any(), program.log(&uid));
-            program.start(&uid, env).map_err(|error| format!("{error:#}"))
-        });
-        self.container = Some(Container { started: at, start: Instant::now(), index, process });
-        Some(at)
-    }
-
-    async fn report(&self, status: PodStatus) -> Result<(), Interrupt> {
-        self.api.report(status).await.ok_or(Interrupt::Gone)
-    }
-
-    async fn report_waiting(&self, reason: &str, message: Option<&str>) -> Result<(), Interrupt> {
-        self.report(status::waiting(&self.pod, self.since, reason, message)).await
-    }
-
-    /// Does the work, unless the Pod is interrupted first.
-    async fn unless_interrupted<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Interrupt> {
-        tokio::select! {
-            biased;
-            interrupt = self.interrupted() => Err(interrupt),
-            done = work => Ok(done),
+        let again = self.starts_again(index, exit_code);
+        let pod = self.pod.name_any();
+        let container = &mut self.containers[index];
+        container.end(exit_code, ended);
+        if again {
+            container.back_off(self.shared.back_off, &pod);
         }
     }
 
-    async fn interrupted(&mut self) -> Interrupt {
-        let deadline = self.deadline;
-        let expired = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => pending().await,
-            }
+    fn starts_again(&self, index: usize, exit_code: i32) -> bool {
+        let ending = self.overdue || self.interrupts.leaving;
+        let wanted = match self.policy() {
+            "Never" => false,
+            "Always" if !self.containers[index].init => true,
+            _ => exit_code != 0,
         };
-        let known = self.leaving;
-        let leaving = async {
-            let leaving = self.life.wait_for(|life| *life == Life::Leaving && !known).await;
-            leaving.is_ok()
-        };
-        tokio::select! {
-            biased;
-            leaving = leaving => if leaving { Interrupt::Leaving } else { Interrupt::Gone },
-            () = expired => Interrupt::Deadline,
+        wanted && !ending
+    }
+
+    /// Tells the API server, unless it knows.
+    async fn report(&mut self) -> Result<(), Interrupt> {
+        let status = self.status();
+        if self.reported.as_ref() != Some(&status) {
+            self.api.report(&status).await.ok_or(Interrupt::Gone)?;
+            self.reported = Some(status);
         }
+        Ok(())
+    }
+
+    fn status(&self) -> PodStatus {
+        if self.evicted {
+            return status::evicted(self.since);
+        }
+        let facts = Facts {
+            containers: &self.containers,
+            policy: self.policy(),
+            since: self.since,
+            has_address: self.folder.is_some(),
+            overdue: self.overdue,
+            before: self.reported.as_ref(),
+        };
+        facts.status()
     }
 }

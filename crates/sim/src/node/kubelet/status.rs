@@ -1,12 +1,11 @@
 //! A Pod's status in the shapes a kubelet writes.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodStatus,
-};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::container::PodContainer;
+use super::hosts::POD_IP;
 use crate::clock::now;
 
 /// The exit code of a program ended by SIGTERM.
@@ -15,127 +14,113 @@ pub(super) const TERMINATED: i32 = 143;
 /// What a kubelet says of a program that could not be started.
 pub(super) const NOT_STARTED: i32 = 128;
 
-fn containers(pod: &Pod) -> &[Container] {
-    pod.spec.as_ref().map_or(&[], |spec| &spec.containers)
+/// What there is to say of a Pod.
+pub(super) struct Facts<'a> {
+    pub(super) containers: &'a [PodContainer],
+    pub(super) policy: &'a str,
+    /// When the kubelet first had the Pod.
+    pub(super) since: Timestamp,
+    /// It has a process, and so this machine's address.
+    pub(super) has_address: bool,
+    /// Longer on the node than `activeDeadlineSeconds` allows.
+    pub(super) overdue: bool,
+    /// What was said before.
+    pub(super) before: Option<&'a PodStatus>,
 }
 
-fn statuses(pod: &Pod, ready: bool, state: &ContainerState) -> Vec<ContainerStatus> {
-    containers(pod)
-        .iter()
-        .map(|container| ContainerStatus {
-            name: container.name.clone(),
-            image: container.image.clone().unwrap_or_default(),
-            ready,
-            started: Some(state.running.is_some()),
-            state: Some(state.clone()),
-            ..ContainerStatus::default()
-        })
-        .collect()
-}
+impl Facts<'_> {
+    pub(super) fn status(&self) -> PodStatus {
+        let phase = phase(self.containers, self.policy);
+        let address = self.has_address.then(|| POD_IP.to_owned());
+        let status = PodStatus {
+            phase: Some(phase.to_owned()),
+            start_time: Some(Time(self.since)),
+            conditions: Some(self.conditions(phase)),
+            init_container_statuses: statuses(self.containers, true),
+            container_statuses: statuses(self.containers, false),
+            pod_ips: address.clone().map(|ip| vec![PodIP { ip }]),
+            pod_ip: address,
+            ..PodStatus::default()
+        };
+        if self.overdue { deadline_exceeded(status) } else { status }
+    }
 
-/// PodScheduled is the API server's: the binding sets it.
-fn conditions(initialized: bool, ready: bool, reason: Option<&str>) -> Vec<PodCondition> {
-    let condition = |type_: &str, status: bool, reason: Option<&str>| PodCondition {
-        type_: type_.to_owned(),
-        status: if status { "True" } else { "False" }.to_owned(),
-        reason: reason.map(str::to_owned),
-        last_transition_time: Some(Time(now())),
-        ..PodCondition::default()
-    };
-    vec![
-        condition("Initialized", initialized, None),
-        condition("ContainersReady", ready, reason),
-        condition("Ready", ready, reason),
-    ]
-}
+    /// PodScheduled is the API server's: the binding sets it.
+    fn conditions(&self, phase: &str) -> Vec<PodCondition> {
+        let (inits, others): (Vec<_>, Vec<_>) = self.containers.iter().partition(|c| c.init);
+        let completed = (phase == "Succeeded").then_some(("PodCompleted", None));
+        let initialized = lacking(&inits, "ContainersNotInitialized", "incomplete");
+        let ready = completed.clone().or_else(|| lacking(&others, "ContainersNotReady", "unready"));
+        vec![
+            self.condition("Initialized", initialized.is_none(), completed.or(initialized)),
+            self.condition("ContainersReady", ready.is_none(), ready.clone()),
+            self.condition("Ready", ready.is_none(), ready),
+        ]
+    }
 
-/// Bound, and not running yet.
-pub(super) fn waiting(
-    pod: &Pod,
-    since: Timestamp,
-    reason: &str,
-    message: Option<&str>,
-) -> PodStatus {
-    let state = ContainerState {
-        waiting: Some(ContainerStateWaiting {
-            reason: Some(reason.to_owned()),
-            message: message.map(str::to_owned),
-        }),
-        ..ContainerState::default()
-    };
-    PodStatus {
-        phase: Some("Pending".to_owned()),
-        start_time: Some(Time(since)),
-        conditions: Some(conditions(true, false, Some("ContainersNotReady"))),
-        container_statuses: Some(statuses(pod, false, &state)),
-        ..PodStatus::default()
+    fn condition(
+        &self,
+        type_: &str,
+        holds: bool,
+        why: Option<(&str, Option<String>)>,
+    ) -> PodCondition {
+        let status = if holds { "True" } else { "False" };
+        let before = self.before.iter().flat_map(|before| before.conditions.iter().flatten());
+        let same = before.clone().find(|other| other.type_ == type_ && other.status == status);
+        let (reason, message) = why.unzip();
+        PodCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.map(str::to_owned),
+            message: message.flatten(),
+            last_transition_time: same
+                .and_then(|same| same.last_transition_time.clone())
+                .or_else(|| Some(Time(now()))),
+            ..PodCondition::default()
+        }
     }
 }
 
-/// Running since `started`.
-pub(super) fn running(pod: &Pod, since: Timestamp, started: Timestamp) -> PodStatus {
-    let state = ContainerState {
-        running: Some(ContainerStateRunning { started_at: Some(Time(started)) }),
-        ..ContainerState::default()
-    };
-    PodStatus {
-        phase: Some("Running".to_owned()),
-        start_time: Some(Time(since)),
-        conditions: Some(conditions(true, true, None)),
-        container_statuses: Some(statuses(pod, true, &state)),
-        ..PodStatus::default()
+/// Why containers are not as they should be, if they are not.
+fn lacking<'a>(
+    containers: &[&PodContainer],
+    reason: &'a str,
+    what: &str,
+) -> Option<(&'a str, Option<String>)> {
+    let names: Vec<&str> =
+        containers.iter().filter(|c| !c.status.ready).map(|c| c.spec.name.as_str()).collect();
+    let message = || format!("containers with {what} status: [{}]", names.join(" "));
+    (!names.is_empty()).then(|| (reason, Some(message())))
+}
+
+fn statuses(containers: &[PodContainer], init: bool) -> Option<Vec<ContainerStatus>> {
+    let of = containers.iter().filter(|container| container.init == init);
+    let all: Vec<ContainerStatus> = of.map(|container| container.status.clone()).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// As a kubelet works it out: a container that is about to start again counts as one that has ended.
+fn phase(containers: &[PodContainer], policy: &str) -> &'static str {
+    let (inits, others): (Vec<_>, Vec<_>) = containers.iter().partition(|c| c.init);
+    let failed = |c: &&PodContainer| c.exit_code().or(c.last_exit_code()).is_some_and(|c| c != 0);
+    if policy == "Never" && inits.iter().any(failed) {
+        return "Failed";
+    }
+    let not_begun = |c: &&PodContainer| c.waits() && c.last_exit_code().is_none();
+    if inits.iter().any(|c| c.exit_code() != Some(0)) || others.iter().any(not_begun) {
+        return "Pending";
+    }
+    let ended = |code: fn(i32) -> bool| others.iter().all(|c| c.exit_code().is_some_and(code));
+    match policy {
+        _ if others.iter().any(|c| c.runs()) => "Running",
+        "Always" => "Running",
+        _ if ended(|code| code == 0) => "Succeeded",
+        "Never" => "Failed",
+        _ => "Running",
     }
 }
 
-/// Ended by itself or by a signal.
-pub(super) fn ended(
-    pod: &Pod,
-    since: Timestamp,
-    (started, finished): (Timestamp, Timestamp),
-    exit_code: i32,
-    message: &str,
-) -> PodStatus {
-    let succeeded = exit_code == 0;
-    let state = ContainerState {
-        terminated: Some(ContainerStateTerminated {
-            exit_code,
-            reason: Some(if succeeded { "Completed" } else { "Error" }.to_owned()),
-            message: (!message.is_empty()).then(|| message.to_owned()),
-            started_at: Some(Time(started)),
-            finished_at: Some(Time(finished)),
-            ..ContainerStateTerminated::default()
-        }),
-        ..ContainerState::default()
-    };
-    let reason = if succeeded { "PodCompleted" } else { "ContainersNotReady" };
-    PodStatus {
-        phase: Some(if succeeded { "Succeeded" } else { "Failed" }.to_owned()),
-        start_time: Some(Time(since)),
-        conditions: Some(conditions(true, false, Some(reason))),
-        container_statuses: Some(statuses(pod, false, &state)),
-        ..PodStatus::default()
-    }
-}
-
-/// The first container has ended as `ended` says, and those beside it run on: the Pod runs.
-pub(super) fn outlived(ended: PodStatus, started: Timestamp) -> PodStatus {
-    let mut statuses = ended.container_statuses.unwrap_or_default();
-    for sidecar in statuses.iter_mut().skip(1) {
-        let running = ContainerStateRunning { started_at: Some(Time(started)) };
-        sidecar.state =
-            Some(ContainerState { running: Some(running), ..ContainerState::default() });
-        (sidecar.ready, sidecar.started) = (true, Some(true));
-    }
-    PodStatus {
-        phase: Some("Running".to_owned()),
-        conditions: Some(conditions(true, false, Some("ContainersNotReady"))),
-        container_statuses: Some(statuses),
-        ..ended
-    }
-}
-
-/// Longer on the node than `activeDeadlineSeconds` allows. `status` is what there was of the containers.
-pub(super) fn deadline_exceeded(status: PodStatus) -> PodStatus {
+fn deadline_exceeded(status: PodStatus) -> PodStatus {
     PodStatus {
         phase: Some("Failed".to_owned()),
         reason: Some("DeadlineExceeded".to_owned()),

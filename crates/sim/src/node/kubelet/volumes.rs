@@ -1,4 +1,5 @@
-//! The files a Pod's volumes bring, put where its process finds them.
+//! The files a Pod's volumes bring, put where its processes find them. A volume that is neither a ConfigMap nor a Secret
+//! begins empty.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,29 +10,25 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{KeyToPath, Pod, Volume};
 
 use super::env::{Kind, Sources};
+use super::folder::{PodFolder, make};
 
-/// Fills a Pod's folder; `Err` has the words a kubelet has for what is missing.
+/// Makes all volumes of a Pod; `Err` has the words a kubelet has for what is missing.
 pub(super) async fn fill(
     sources: &mut Sources<'_>,
     pod: &Pod,
-    root: &Path,
+    folder: &PodFolder,
 ) -> Result<Result<(), String>> {
-    let spec = pod.spec.clone().unwrap_or_default();
-    let volumes = spec.volumes.unwrap_or_default();
-    let mounts = spec.containers.into_iter().next().and_then(|first| first.volume_mounts);
-    for mount in mounts.into_iter().flatten() {
-        let Some(volume) = volumes.iter().find(|volume| volume.name == mount.name) else {
-            continue;
-        };
-        let folder = root.join(mount.mount_path.trim_start_matches('/'));
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+        let path = folder.volume(&volume.name);
+        make(&path)?;
         let Some((kind, name, optional, items)) = source(volume) else { continue };
         match sources.get(kind, name).await? {
-            Some(data) => write(&folder, data, items)?,
+            Some(data) => write(&path, data, items)?,
             None if optional == Some(true) => {}
             None => {
                 let what = kind.not_found(name);
-                return Ok(Err(format!("MountVolume.SetUp failed for \"{}\": {what}", mount.name)));
+                let volume = &volume.name;
+                return Ok(Err(format!("MountVolume.SetUp failed for \"{volume}\": {what}")));
             }
         }
     }
@@ -58,17 +55,15 @@ fn write(
     data: &BTreeMap<String, String>,
     items: Option<&[KeyToPath]>,
 ) -> Result<()> {
-    let all = || data.iter().map(|(key, value)| (key.as_str(), value));
-    let chosen = |items: &[KeyToPath]| -> Vec<(String, String)> {
-        let of = |item: &KeyToPath| Some((item.path.clone(), data.get(&item.key)?.clone()));
-        items.iter().filter_map(of).collect()
-    };
-    let files = match items {
-        Some(items) => chosen(items),
-        None => all().map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+    let files: Vec<(&str, &String)> = match items {
+        Some(items) => {
+            items.iter().filter_map(|i| Some((i.path.as_str(), data.get(&i.key)?))).collect()
+        }
+        None => data.iter().map(|(key, text)| (key.as_str(), text)).collect(),
     };
     for (name, text) in files {
         let path = folder.join(name);
+        path.parent().map_or(Ok(()), make)?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     }

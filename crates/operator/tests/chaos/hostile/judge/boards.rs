@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::flashjob::board::{End, Ledger};
 use flashjob_sim::flashjob::field::Field;
@@ -18,7 +19,7 @@ const SESSIONS: usize = 3;
 pub fn all(site: &Site<Field>, world: &World) -> Vec<String> {
     let mut starts: HashMap<String, Vec<Started>> = HashMap::new();
     for start in site.kubelet.starts() {
-        starts.entry(start.endpoint.clone()).or_default().push(start);
+        starts.entry(start.endpoint().to_owned()).or_default().push(start);
     }
     let mut wrong = Vec::new();
     for (place, board) in site.field.boards.iter().enumerate() {
