@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use crate::arena::Arena;
 use crate::judge::{self, Verdict};
+use crate::network_faults::Weather;
 use crate::record::is_finished;
 use crate::schedule::Played;
-use crate::weather::Weather;
 use crate::world::{Home, World};
 
 const FAILS_ONCE: &str = "192.0.2.102";

@@ -9,7 +9,7 @@ use anyhow::Result;
 use flashjob_sim::lock;
 
 use crate::arena::Arena;
-use crate::{edits, firmware, scenario, tenants, weather};
+use crate::{edits, firmware, network_faults, scenario, tenants};
 
 /// What is to go wrong in one run.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Schedule {
     fn deaths(&self) -> usize {
         match self {
             Schedule::Deaths(at) => at.len(),
-            Schedule::Weather(seed) => weather::deaths(*seed).len(),
+            Schedule::Weather(seed) => network_faults::deaths(*seed).len(),
             Schedule::Edits(_) | Schedule::BadFirmware(_) | Schedule::Tenants(_) => 0,
         }
     }
@@ -51,7 +51,7 @@ impl Schedule {
         match self {
             Schedule::Deaths(at) => scenario::play(arena, at, None).await,
             Schedule::Weather(seed) => {
-                scenario::play(arena, &weather::deaths(*seed), Some(*seed)).await
+                scenario::play(arena, &network_faults::deaths(*seed), Some(*seed)).await
             }
             Schedule::Edits(seed) => edits::play(arena, *seed).await,
             Schedule::BadFirmware(seed) => firmware::play(arena, *seed).await,

@@ -18,9 +18,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::book::{Book, Grant};
-use crate::insist::insist;
 use crate::lock;
 use crate::observe::{Seen, observe};
+use crate::retry::insist;
 
 /// The addresses there are to give.
 #[derive(Debug, Clone)]
