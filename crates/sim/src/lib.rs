@@ -41,6 +41,6 @@ use retry as insist;
 pub use lock::lock;
 pub use operator::{Launcher, Operator};
 pub use process::Running;
-pub use rng::Luck;
+pub use rng::SeededRng;
 pub use usage::Usage;
 pub use wait::{PATIENCE, eventually};
