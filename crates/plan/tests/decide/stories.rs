@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::tale::Tale;
+use crate::story::Tale;
 use crate::world::World;
 
 fn one(title: &str, rule: &str, devices: &[&str], more: Value) -> Tale {
