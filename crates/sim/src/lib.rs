@@ -21,9 +21,7 @@ pub mod clock;
 pub mod cluster;
 pub mod flashjob;
 pub mod http;
-mod insist;
 mod lock;
-mod luck;
 pub mod node;
 mod observe;
 pub mod operator;
@@ -31,13 +29,18 @@ mod output;
 mod pki;
 pub mod process;
 pub mod programs;
+mod retry;
+mod rng;
 mod text;
 pub mod usage;
 pub mod wait;
 
+// The name that node/kubelet knows it by.
+use retry as insist;
+
 pub use lock::lock;
-pub use luck::Luck;
 pub use operator::{Launcher, Operator};
 pub use process::Running;
+pub use rng::SeededRng;
 pub use usage::Usage;
 pub use wait::{PATIENCE, eventually};

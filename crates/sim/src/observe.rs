@@ -9,15 +9,18 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 /// One change of one object.
-pub(crate) enum Seen<K> {
+pub(crate) enum Change<K> {
     /// The object is there, new or changed.
     Here(Box<K>),
     /// The object with this uid is gone.
     Gone(String),
 }
 
+/// The name that node/kubelet knows it by.
+pub(crate) use self::Change as Seen;
+
 /// Watches everything behind `api`. What vanished while the watch was broken is reported too.
-pub(crate) fn observe<K>(api: Api<K>) -> impl Stream<Item = Seen<K>> + Send
+pub(crate) fn observe<K>(api: Api<K>) -> impl Stream<Item = Change<K>> + Send
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -34,7 +37,7 @@ fn changes<K: Resource>(
     event: watcher::Event<K>,
     known: &mut HashSet<String>,
     listed: &mut HashSet<String>,
-) -> Vec<Seen<K>> {
+) -> Vec<Change<K>> {
     let uid = |object: &K| object.meta().uid.clone().unwrap_or_default();
     match event {
         watcher::Event::Init => {
@@ -44,20 +47,20 @@ fn changes<K: Resource>(
         watcher::Event::InitApply(object) => {
             known.insert(uid(&object));
             listed.insert(uid(&object));
-            vec![Seen::Here(Box::new(object))]
+            vec![Change::Here(Box::new(object))]
         }
         watcher::Event::InitDone => {
             let gone = known.difference(listed).cloned().collect::<Vec<_>>();
             known.retain(|uid| listed.contains(uid));
-            gone.into_iter().map(Seen::Gone).collect()
+            gone.into_iter().map(Change::Gone).collect()
         }
         watcher::Event::Apply(object) => {
             known.insert(uid(&object));
-            vec![Seen::Here(Box::new(object))]
+            vec![Change::Here(Box::new(object))]
         }
         watcher::Event::Delete(object) => {
             known.remove(&uid(&object));
-            vec![Seen::Gone(uid(&object))]
+            vec![Change::Gone(uid(&object))]
         }
     }
 }

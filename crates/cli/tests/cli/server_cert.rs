@@ -17,7 +17,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-flashjob");
 const SECRET: &str = "flashjob-server-tls";
 
 /// A namespace and a folder of one's own.
-struct Room {
+struct OwnNamespace {
     namespace: String,
     kubeconfig: PathBuf,
     secrets: Api<Secret>,
@@ -38,14 +38,13 @@ impl Ended {
     }
 }
 
-impl Room {
-    async fn new() -> Result<Room> {
+impl OwnNamespace {
+    async fn new() -> Result<OwnNamespace> {
         let cluster = Cluster::shared().await?;
         let namespace = cluster.namespace("cert").await?;
-        let token = cluster.token("admin").context("no token")?;
-        let kubeconfig = cluster.kubeconfig(token, &namespace, None)?;
+        let kubeconfig = cluster.admin_kubeconfig(&namespace)?;
         let secrets = Api::namespaced(cluster.client("admin")?, &namespace);
-        Ok(Room { namespace, kubeconfig, secrets, dir: TempDir::new()? })
+        Ok(OwnNamespace { namespace, kubeconfig, secrets, dir: TempDir::new()? })
     }
 
     fn path(&self, name: &str) -> String {
@@ -129,15 +128,15 @@ fn mode(path: &str) -> u32 {
 
 #[tokio::test]
 async fn create_makes_a_chain_that_verifies_and_does_so_once() -> Result<()> {
-    let room = Room::new().await?;
-    let dir = room.path("safe/pinned");
+    let own = OwnNamespace::new().await?;
+    let dir = own.path("safe/pinned");
     let (crt, key) = (format!("{dir}/pinned.crt"), format!("{dir}/pinned.key"));
-    let ended = room.done(&["create", "--dir", &dir, "--days", "30"]).await?;
+    let ended = own.done(&["create", "--dir", &dir, "--days", "30"]).await?;
     assert_eq!(ended.out, "secret/flashjob-server-tls created\n");
     assert_eq!((mode(&dir), mode(&key), mode(&crt)), (0o700, 0o600, 0o600));
-    let (chain, _) = room.stored().await?;
+    let (chain, _) = own.stored().await?;
     assert_eq!(chain.matches("BEGIN CERTIFICATE").count(), 2);
-    let leaf = room.verify(Path::new(&crt))?;
+    let leaf = own.verify(Path::new(&crt))?;
     for wanted in ["Subject: CN = ota-agent", "CA:FALSE", "Digital Signature", "prime256v1"] {
         assert!(leaf.contains(wanted), "{wanted}: {leaf}");
     }
@@ -148,46 +147,46 @@ async fn create_makes_a_chain_that_verifies_and_does_so_once() -> Result<()> {
     let (later, soon) = ((20 * 365 - 1) * 86_400, 31 * 86_400);
     openssl(&["x509", "-in", &crt, "-noout", "-checkend", &later.to_string()], "")?;
     assert!(
-        openssl(&["x509", "-in", &room.path("tls.crt"), "-checkend", &soon.to_string()], "")
+        openssl(&["x509", "-in", &own.path("tls.crt"), "-checkend", &soon.to_string()], "")
             .is_err()
     );
 
     // Boards may pin it by now.
-    let other = room.path("other");
-    let words = room.refused(&["create", "--dir", &other]).await?;
+    let other = own.path("other");
+    let words = own.refused(&["create", "--dir", &other]).await?;
     assert!(
         words.contains("server-cert renew --dir") && words.contains("kubectl delete secret"),
         "{words}"
     );
     assert!(!Path::new(&other).exists(), "refused before anything is written");
-    assert_eq!(room.stored().await?.0, chain);
+    assert_eq!(own.stored().await?.0, chain);
 
     // Nor are files written over when the Secret is gone.
     let before = std::fs::read(&key)?;
-    room.secrets.delete(SECRET, &DeleteParams::default()).await?;
-    let words = room.refused(&["create", "--dir", &dir]).await?;
+    own.secrets.delete(SECRET, &DeleteParams::default()).await?;
+    let words = own.refused(&["create", "--dir", &dir]).await?;
     assert!(words.contains("is there already"), "{words}");
     assert_eq!(std::fs::read(&key)?, before);
-    assert!(room.secrets.get_opt(SECRET).await?.is_none());
-    room.done(&["renew", "--dir", &dir]).await?;
-    room.stored().await?;
-    room.verify(Path::new(&crt)).map(drop)
+    assert!(own.secrets.get_opt(SECRET).await?.is_none());
+    own.done(&["renew", "--dir", &dir]).await?;
+    own.stored().await?;
+    own.verify(Path::new(&crt)).map(drop)
 }
 
 #[tokio::test]
 async fn renew_changes_the_leaf_and_nothing_that_boards_pin() -> Result<()> {
-    let room = Room::new().await?;
-    let dir = room.path("pinned");
+    let own = OwnNamespace::new().await?;
+    let dir = own.path("pinned");
     let crt = PathBuf::from(format!("{dir}/pinned.crt"));
-    room.done(&["create", "--dir", &dir]).await?;
+    own.done(&["create", "--dir", &dir]).await?;
     let labels =
         json!({ "metadata": { "labels": { "kept": "yes" }, "annotations": { "kept": "too" } } });
-    room.secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(labels)).await?;
-    let before = room.stored().await?;
+    own.secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(labels)).await?;
+    let before = own.stored().await?;
     let pinned = std::fs::read_to_string(&crt)?;
-    room.done(&["renew", "--dir", &dir]).await?;
-    let after = room.stored().await?;
-    room.verify(&crt)?;
+    own.done(&["renew", "--dir", &dir]).await?;
+    let after = own.stored().await?;
+    own.verify(&crt)?;
     assert_ne!(before.0, after.0);
     assert_ne!(before.1, after.1);
     let plain = pinned.replace('\r', "");
@@ -196,7 +195,7 @@ async fn renew_changes_the_leaf_and_nothing_that_boards_pin() -> Result<()> {
     );
     assert!(after.0.trim_end().ends_with(plain.trim_end()));
     assert_eq!(std::fs::read_to_string(&crt)?, pinned);
-    let secret = room.secrets.get(SECRET).await?;
+    let secret = own.secrets.get(SECRET).await?;
     assert_eq!(secret.metadata.labels.unwrap_or_default()["kept"], "yes");
     assert_eq!(secret.metadata.annotations.unwrap_or_default()["kept"], "too");
     Ok(())
@@ -204,58 +203,58 @@ async fn renew_changes_the_leaf_and_nothing_that_boards_pin() -> Result<()> {
 
 #[tokio::test]
 async fn renew_with_another_pinned_certificate_is_refused() -> Result<()> {
-    let room = Room::new().await?;
-    room.done(&["create", "--dir", &room.path("ours")]).await?;
-    let before = room.stored().await?;
+    let own = OwnNamespace::new().await?;
+    own.done(&["create", "--dir", &own.path("ours")]).await?;
+    let before = own.stored().await?;
     // Of the same name, so that only the signature tells.
-    let theirs = room.path("theirs");
+    let theirs = own.path("theirs");
     std::fs::create_dir(&theirs)?;
-    room.pair("theirs/pinned", EC, OURS)?;
-    let words = room.refused(&["renew", "--dir", &theirs]).await?;
+    own.pair("theirs/pinned", EC, OURS)?;
+    let words = own.refused(&["renew", "--dir", &theirs]).await?;
     assert!(words.contains("is not signed by") && words.contains("import"), "{words}");
-    assert_eq!(room.stored().await?, before);
+    assert_eq!(own.stored().await?, before);
     // One that is no CA can sign nothing at all.
-    let leaf = room.path("leaf");
+    let leaf = own.path("leaf");
     std::fs::create_dir(&leaf)?;
     let no_ca = [OURS, &["-addext", "basicConstraints=critical,CA:FALSE"]].concat();
-    room.pair("leaf/pinned", EC, &no_ca)?;
-    let words = room.refused(&["renew", "--dir", &leaf]).await?;
+    own.pair("leaf/pinned", EC, &no_ca)?;
+    let words = own.refused(&["renew", "--dir", &leaf]).await?;
     assert!(words.contains("CA:TRUE"), "{words}");
-    assert_eq!(room.stored().await?, before);
+    assert_eq!(own.stored().await?, before);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_rsa_pair_of_openssl_is_imported_and_renewed() -> Result<()> {
-    let room = Room::new().await?;
-    let (crt, key) = room.pair("pinned", RSA, AS_DOCUMENTED)?;
-    let ended = room.done(&["import", "--cert", &crt, "--key", &key]).await?;
+    let own = OwnNamespace::new().await?;
+    let (crt, key) = own.pair("pinned", RSA, AS_DOCUMENTED)?;
+    let ended = own.done(&["import", "--cert", &crt, "--key", &key]).await?;
     assert!(!ended.err.contains("note:"), "{}", ended.err);
-    room.stored().await?;
-    room.verify(Path::new(&crt))?;
+    own.stored().await?;
+    own.verify(Path::new(&crt))?;
     // The old form of the same key; the Secret is there now and is replaced.
-    let old = room.path("old.key");
+    let old = own.path("old.key");
     openssl(&["rsa", "-traditional", "-in", &key, "-out", &old], "")?;
-    let ended = room.done(&["import", "--cert", &crt, "--key", &old]).await?;
+    let ended = own.done(&["import", "--cert", &crt, "--key", &old]).await?;
     assert_eq!(ended.out, "secret/flashjob-server-tls replaced\n");
-    assert!(room.stored().await?.1.contains("BEGIN RSA PRIVATE KEY"));
-    room.verify(Path::new(&crt))?;
+    assert!(own.stored().await?.1.contains("BEGIN RSA PRIVATE KEY"));
+    own.verify(Path::new(&crt))?;
     // What is pinned can sign: it is its own CA, as the original's is.
-    let ended = room.done(&["renew", "--dir", &room.dir.path().display().to_string()]).await?;
+    let ended = own.done(&["renew", "--dir", &own.dir.path().display().to_string()]).await?;
     assert!(ended.err.contains("ECDSA"), "{}", ended.err);
-    room.stored().await?;
-    let leaf = room.verify(Path::new(&crt))?;
+    own.stored().await?;
+    let leaf = own.verify(Path::new(&crt))?;
     assert!(leaf.contains("CA:FALSE"), "{leaf}");
     Ok(())
 }
 
 #[tokio::test]
 async fn what_boards_or_flasher_would_not_take_is_not_imported() -> Result<()> {
-    let room = Room::new().await?;
-    let (crt, key) = room.pair("good", EC, OURS)?;
-    let (_, other) = room.pair("other", EC, OURS)?;
-    let (wrong, its_key) = room.pair("wrong", RSA, &["-subj", "/CN=flasher.example"])?;
-    let missing = room.path("missing");
+    let own = OwnNamespace::new().await?;
+    let (crt, key) = own.pair("good", EC, OURS)?;
+    let (_, other) = own.pair("other", EC, OURS)?;
+    let (wrong, its_key) = own.pair("wrong", RSA, &["-subj", "/CN=flasher.example"])?;
+    let missing = own.path("missing");
     let cases = [
         (&crt, &other, "does not fit"),
         (&wrong, &its_key, "boards ask for ota-agent"),
@@ -264,36 +263,36 @@ async fn what_boards_or_flasher_would_not_take_is_not_imported() -> Result<()> {
         (&crt, &missing, "cannot read"),
     ];
     for (crt, key, wanted) in cases {
-        let words = room.refused(&["import", "--cert", crt, "--key", key]).await?;
+        let words = own.refused(&["import", "--cert", crt, "--key", key]).await?;
         assert!(words.contains(wanted), "{wanted}: {words}");
-        assert!(room.secrets.get_opt(SECRET).await?.is_none(), "{wanted}");
+        assert!(own.secrets.get_opt(SECRET).await?.is_none(), "{wanted}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_certificate_that_cannot_be_renewed_is_imported_with_a_word() -> Result<()> {
-    let room = Room::new().await?;
+    let own = OwnNamespace::new().await?;
     let no_ca = [OURS, &["-addext", "basicConstraints=critical,CA:FALSE"]].concat();
-    let (crt, key) = room.pair("leaf", EC, &no_ca)?;
-    let ended = room.done(&["import", "--cert", &crt, "--key", &key]).await?;
+    let (crt, key) = own.pair("leaf", EC, &no_ca)?;
+    let ended = own.done(&["import", "--cert", &crt, "--key", &key]).await?;
     assert!(ended.err.contains("cannot be renewed"), "{}", ended.err);
     // Others in its place are imported too, and that is said: it is how boards are moved on purpose.
-    let (crt, key) = room.pair("next", EC, OURS)?;
-    let ended = room.done(&["import", "--cert", &crt, "--key", &key]).await?;
+    let (crt, key) = own.pair("next", EC, OURS)?;
+    let ended = own.done(&["import", "--cert", &crt, "--key", &key]).await?;
     assert!(ended.err.contains("no certificate in common"), "{}", ended.err);
-    room.stored().await?;
-    room.verify(Path::new(&crt)).map(drop)
+    own.stored().await?;
+    own.verify(Path::new(&crt)).map(drop)
 }
 
 #[tokio::test]
 async fn who_may_not_touch_secrets_is_told_what_to_ask_for() -> Result<()> {
-    let mut room = Room::new().await?;
+    let mut own = OwnNamespace::new().await?;
     let cluster = Cluster::shared().await?;
     let token = cluster.token("nobody").context("no token")?;
-    room.kubeconfig = cluster.kubeconfig(token, &room.namespace, None)?;
-    let dir = room.path("pinned");
-    let words = room.refused(&["create", "--dir", &dir]).await?;
+    own.kubeconfig = cluster.kubeconfig(token, &own.namespace, None)?;
+    let dir = own.path("pinned");
+    let words = own.refused(&["create", "--dir", &dir]).await?;
     assert!(words.contains("forbidden") && words.contains("on secrets"), "{words}");
     assert!(!Path::new(&dir).exists());
     Ok(())

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 /// What happens to a request.
-pub enum Verdict {
+pub enum RequestFate {
     /// The registry answers it.
     Pass,
     /// The registry answers it, and the connection breaks after so many bytes.
@@ -22,8 +22,8 @@ pub enum Verdict {
 }
 
 /// Decides about a request by its number and its head.
-pub trait Decide: Fn(usize, &str) -> Verdict + Send + Sync + 'static {}
-impl<F: Fn(usize, &str) -> Verdict + Send + Sync + 'static> Decide for F {}
+pub trait Decide: Fn(usize, &str) -> RequestFate + Send + Sync + 'static {}
+impl<F: Fn(usize, &str) -> RequestFate + Send + Sync + 'static> Decide for F {}
 
 /// A server that decides about each request by its number and its head. It ends with the runtime of the test.
 pub struct Front {
@@ -99,11 +99,11 @@ async fn serve(
         let lines = head.split_inclusive("\r\n");
         lines.filter(|line| !line.to_ascii_lowercase().starts_with("range:")).collect::<String>()
     };
-    let head = if matches!(verdict, Verdict::Whole) { plain(&head) } else { head };
+    let head = if matches!(verdict, RequestFate::Whole) { plain(&head) } else { head };
     let limit = match verdict {
-        Verdict::Pass | Verdict::Whole => u64::MAX,
-        Verdict::Cut(bytes) => bytes,
-        Verdict::Answer(status, headers, body) => {
+        RequestFate::Pass | RequestFate::Whole => u64::MAX,
+        RequestFate::Cut(bytes) => bytes,
+        RequestFate::Answer(status, headers, body) => {
             let length = body.len();
             let answer = format!(
                 "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"

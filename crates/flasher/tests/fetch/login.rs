@@ -12,7 +12,7 @@ use flashjob_sim::flashjob::registry::image::Image;
 use flashjob_sim::flashjob::registry::{Options, PASSWORD, USER};
 use tempfile::TempDir;
 
-use crate::front::{Front, Verdict};
+use crate::front::{Front, RequestFate};
 use crate::{pull, refused, source};
 
 fn config(folder: &TempDir, host: &str, entry: &str) -> Result<Option<PathBuf>> {
@@ -66,21 +66,21 @@ async fn a_token_is_fetched_where_the_registry_says_with_the_login_and_again_whe
             let fine =
                 head.contains("scope=repository%3Afw%3Apull") && head.contains("service=sim");
             return if fine && head.to_ascii_lowercase().contains(&basic.to_ascii_lowercase()) {
-                Verdict::Answer("200 OK", String::new(), format!(r#"{{"token":"t{number}"}}"#))
+                RequestFate::Answer("200 OK", String::new(), format!(r#"{{"token":"t{number}"}}"#))
             } else {
-                Verdict::Answer("401 Unauthorized", String::new(), String::new())
+                RequestFate::Answer("401 Unauthorized", String::new(), String::new())
             };
         }
         // The first token is good for manifests alone, as if it ran out on the way.
         let good = lower.contains("authorization: bearer t")
             && !(head.contains("/blobs/") && lower.contains("authorization: bearer t3\r"));
         if good {
-            Verdict::Pass
+            RequestFate::Pass
         } else {
             let challenge = format!(
                 "WWW-Authenticate: Bearer realm=\"http://{host}/token\",service=\"sim\"\r\n"
             );
-            Verdict::Answer("401 Unauthorized", challenge, String::new())
+            RequestFate::Answer("401 Unauthorized", challenge, String::new())
         }
     })
     .await?;
@@ -136,13 +136,13 @@ async fn plain_http_is_spoken_only_when_asked_for() -> Result<()> {
 #[tokio::test]
 async fn a_registry_under_tls_cannot_send_us_or_our_password_to_plain_http() -> Result<()> {
     let registry = Registry::start().await?;
-    let spy = Front::start(&registry.host(), |_, _| Verdict::Pass).await?;
+    let spy = Front::start(&registry.host(), |_, _| RequestFate::Pass).await?;
     let challenge =
         format!("WWW-Authenticate: Bearer realm=\"http://{}/token\",service=\"sim\"\r\n", spy.host);
     let redirect = format!("Location: http://{}/v2/fw/manifests/1\r\n", spy.host);
     for (status, headers) in [("401 Unauthorized", challenge), ("307 Temporary Redirect", redirect)]
     {
-        let answer = move |_, _: &str| Verdict::Answer(status, headers.clone(), String::new());
+        let answer = move |_, _: &str| RequestFate::Answer(status, headers.clone(), String::new());
         let (front, ca) = Front::start_tls(&registry.host(), answer).await?;
         let folder = tempfile::tempdir()?;
         let mut source = source(&registry, "");

@@ -8,7 +8,7 @@ use flashjob_sim::flashjob::Registry;
 use flashjob_sim::flashjob::registry::image::Image;
 use tokio::time::sleep;
 
-use crate::front::{Front, Verdict};
+use crate::front::{Front, RequestFate};
 use crate::{noise, pull, refused, source};
 
 #[tokio::test]
@@ -33,11 +33,11 @@ async fn a_registry_that_comes_back_after_some_seconds_does_not_fail_a_flash() -
 async fn answers_of_5xx_are_tried_again_and_no_others() -> Result<()> {
     let registry = Registry::start().await?;
     registry.push("fw", "1", &Image::of_firmware(b"at last")?).await?;
-    let answer = |status| Verdict::Answer(status, String::new(), String::new());
+    let answer = |status| RequestFate::Answer(status, String::new(), String::new());
     let front = Front::start(&registry.host(), move |number, _| match number % 3 {
         0 => answer("503 Service Unavailable"),
         1 => answer("500 Internal Server Error"),
-        _ => Verdict::Pass,
+        _ => RequestFate::Pass,
     })
     .await?;
     let mut through = source(&registry, "");
@@ -62,7 +62,7 @@ async fn a_download_that_breaks_off_goes_on_where_it_broke() -> Result<()> {
     let content = noise(900_000);
     registry.push("fw", "1", &Image::of_firmware(&content)?).await?;
     let front = Front::start(&registry.host(), |_, head| {
-        if head.contains("/blobs/") { Verdict::Cut(300_000) } else { Verdict::Pass }
+        if head.contains("/blobs/") { RequestFate::Cut(300_000) } else { RequestFate::Pass }
     })
     .await?;
     let mut through = source(&registry, "");
@@ -86,12 +86,12 @@ async fn a_server_that_starts_over_is_followed_to_the_start() -> Result<()> {
     let host = registry.host();
     let front = Front::start(&host, move |_, head| {
         if !head.contains(&layer) {
-            Verdict::Pass
+            RequestFate::Pass
         } else if second.swap(true, std::sync::atomic::Ordering::SeqCst) {
             // A server that knows no ranges: the whole again.
-            Verdict::Whole
+            RequestFate::Whole
         } else {
-            Verdict::Cut(300_000)
+            RequestFate::Cut(300_000)
         }
     })
     .await?;
@@ -106,7 +106,7 @@ async fn a_server_that_starts_over_is_followed_to_the_start() -> Result<()> {
 async fn an_answer_without_end_is_cut_at_its_limit() -> Result<()> {
     let registry = Registry::start().await?;
     let front = Front::start(&registry.host(), |_, _| {
-        Verdict::Answer("200 OK", String::new(), " ".repeat(5 << 20))
+        RequestFate::Answer("200 OK", String::new(), " ".repeat(5 << 20))
     })
     .await?;
     let mut through = source(&registry, "");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::cluster::{Call, CallFate, Gate};
 use flashjob_sim::node::Script;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -38,7 +38,7 @@ impl Template {
     pub async fn take(bed: &Bed) -> Result<Template> {
         let site = bed.site(Script::default()).await?;
         let boards = boards(&site, 1).await?;
-        let gate = Gate::start(&bed.cluster, |_| Verdict::Pass).await?;
+        let gate = Gate::start(&bed.cluster, |_| CallFate::Pass).await?;
         let _operator = ready_operator(&site, Some(&gate)).await?;
         flash(&site, json!({ "uuid": boards }), 1).await?;
         reaches(&site, Phase::Completed, patience(1)).await?;

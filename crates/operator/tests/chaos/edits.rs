@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::node::Script;
-use flashjob_sim::{Luck, Operator, PATIENCE, eventually};
+use flashjob_sim::{Operator, PATIENCE, SeededRng, eventually};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::arena::Arena;
-use crate::judge::{self, Verdict};
+use crate::judge::{self, Judged};
 use crate::record::is_finished;
 use crate::schedule::Played;
 use crate::world::{Home, World};
@@ -31,7 +31,7 @@ pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
     let mut lives = Vec::new();
     let mut faults = 0;
     let outcome = live(arena, &world, seed, &mut lives, &mut faults).await;
-    let Verdict { sessions, statuses } = judge::verdict(&world, outcome, &lives, 1 + RETRIES)?;
+    let Judged { sessions, statuses } = judge::verdict(&world, outcome, &lives, 1 + RETRIES)?;
     Ok(Played { sessions, statuses, faults, deaths: lives.len() - 1, ..Played::default() })
 }
 
@@ -42,16 +42,16 @@ async fn live(
     lives: &mut Vec<Operator>,
     edits: &mut usize,
 ) -> Result<()> {
-    let mut luck = Luck::new(seed);
-    let start = json!({ "uuid": world.paths(some_boards(&mut luck)) });
+    let mut rng = SeededRng::new(seed);
+    let start = json!({ "uuid": world.paths(some_boards(&mut rng)) });
     world.flash(Home::North, "job", "0.1.1", start).await?;
     lives.push(arena.operators.start(&[], None)?);
-    for n in 0..4 + luck.below(8) {
-        sleep(Duration::from_millis(luck.below(700) as u64)).await;
+    for n in 0..4 + rng.below(8) {
+        sleep(Duration::from_millis(rng.below(700) as u64)).await;
         *edits += 1;
-        match luck.below(12) {
+        match rng.below(12) {
             0 => {
-                again(world, &mut luck, n).await?;
+                again(world, &mut rng, n).await?;
             }
             1 => {
                 lives.push(arena.operators.start(&[], None)?);
@@ -60,11 +60,11 @@ async fn live(
             }
             _ => {
                 // A refusal by the API server is an answer, too.
-                world.edit(Home::North, "job", &edit(world, &mut luck, n)).await?;
+                world.edit(Home::North, "job", &edit(world, &mut rng, n)).await?;
             }
         }
     }
-    let wanted = some_boards(&mut luck);
+    let wanted = some_boards(&mut rng);
     let last = json!({
         "uuid": world.paths(wanted.clone()),
         "firmware": format!("registry.example/esp32:{LAST}"), "version": LAST,
@@ -90,46 +90,46 @@ async fn live(
     world.delete_jobs().await
 }
 
-fn some_boards(luck: &mut Luck) -> Vec<usize> {
+fn some_boards(rng: &mut SeededRng) -> Vec<usize> {
     let mut all: Vec<usize> = (0..BOARDS).collect();
-    luck.shuffle(&mut all);
-    all.truncate(1 + luck.below(BOARDS));
+    rng.shuffle(&mut all);
+    all.truncate(1 + rng.below(BOARDS));
     all
 }
 
 /// The job is deleted and made again under its name once it is gone.
-async fn again(world: &World, luck: &mut Luck, n: usize) -> Result<()> {
+async fn again(world: &World, rng: &mut SeededRng, n: usize) -> Result<()> {
     let jobs = world.jobs(Home::North);
     jobs.delete("job", &DeleteParams::background()).await?;
     eventually("the job to be gone", PATIENCE, async || {
         Ok(jobs.get_opt("job").await?.is_none().then_some(()))
     })
     .await?;
-    let spec = json!({ "uuid": world.paths(some_boards(luck)) });
+    let spec = json!({ "uuid": world.paths(some_boards(rng)) });
     world.flash(Home::North, "job", &format!("0.{}.2", n + 2), spec).await
 }
 
 /// An edit, sensible or not.
-fn edit(world: &World, luck: &mut Luck, n: usize) -> Value {
+fn edit(world: &World, rng: &mut SeededRng, n: usize) -> Value {
     // A version that was not there before: to go back to an earlier one is to ask for another flash of it.
     let version = format!("0.{}.3", n + 2);
-    match luck.below(12) {
-        0 | 1 => json!({ "uuid": world.paths(some_boards(luck)) }),
+    match rng.below(12) {
+        0 | 1 => json!({ "uuid": world.paths(some_boards(rng)) }),
         2 | 3 => {
             json!({ "firmware": format!("registry.example/esp32:{version}"), "version": version })
         }
         4 => {
-            json!({ "rollout": { "batchSize": 1 + luck.below(4), "delaySeconds": luck.below(2) } })
+            json!({ "rollout": { "batchSize": 1 + rng.below(4), "delaySeconds": rng.below(2) } })
         }
-        5 => json!({ "rollout": { "batchSize": "50%", "maxParallel": luck.below(4) } }),
-        6 => json!({ "suspend": luck.chance(2, 3) }),
-        7 => json!({ "abort": luck.chance(2, 3) }),
+        5 => json!({ "rollout": { "batchSize": "50%", "maxParallel": rng.below(4) } }),
+        6 => json!({ "suspend": rng.chance(2, 3) }),
+        7 => json!({ "abort": rng.chance(2, 3) }),
         8 => json!({ "retry": { "nonce": format!("nonce-{n}") } }),
-        _ => nonsense(luck),
+        _ => nonsense(rng),
     }
 }
 
-fn nonsense(luck: &mut Luck) -> Value {
+fn nonsense(rng: &mut SeededRng) -> Value {
     let all = [
         json!({ "rollout": { "batchSize": -1 } }),
         json!({ "rollout": { "batchSize": 0 } }),
@@ -147,5 +147,5 @@ fn nonsense(luck: &mut Luck) -> Value {
         json!({ "podTemplate": { "spec": { "hostPID": true } } }),
         json!({ "suspend": "maybe" }),
     ];
-    all.get(luck.below(all.len())).cloned().unwrap_or_default()
+    all.get(rng.below(all.len())).cloned().unwrap_or_default()
 }

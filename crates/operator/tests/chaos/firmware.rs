@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::{Script, Started};
-use flashjob_sim::{Luck, PATIENCE};
+use flashjob_sim::{PATIENCE, SeededRng};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::arena::Arena;
-use crate::judge::{self, Verdict};
+use crate::judge::{self, Judged};
 use crate::record::is_finished;
 use crate::schedule::Played;
 use crate::world::{Home, World};
@@ -23,13 +23,13 @@ const WORDS: &str = "more failed than rollout.maxFailures allows";
 
 /// Plays one seed. `late` is how long the job took to say that too many had failed.
 pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
-    let mut luck = Luck::new(seed);
-    let boards = 6 + luck.below(10);
-    let batch = 1 + luck.below(boards);
-    let parallel = 1 + luck.below(8);
-    let budget = luck.below(4);
-    let retries = luck.below(2);
-    let (start, run) = (luck.below(100), 100 + luck.below(300));
+    let mut rng = SeededRng::new(seed);
+    let boards = 6 + rng.below(10);
+    let batch = 1 + rng.below(boards);
+    let parallel = 1 + rng.below(8);
+    let budget = rng.below(4);
+    let retries = rng.below(2);
+    let (start, run) = (rng.below(100), 100 + rng.below(300));
     let world = World::new(arena, [boards, 0], 10, move |pod| {
         // Boards differ, so that failures do not all come at the same moment.
         let last = crate::scenario::env(pod, "HOST_ENDPOINT").bytes().last().unwrap_or_default();
@@ -59,7 +59,7 @@ pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
         Ok(late) => (Ok(()), late),
         Err(error) => (Err(error), Duration::ZERO),
     };
-    let Verdict { sessions, statuses } = judge::verdict(&world, outcome, &[life], 1 + retries)?;
+    let Judged { sessions, statuses } = judge::verdict(&world, outcome, &[life], 1 + retries)?;
     Ok(Played { sessions, statuses, late, ..Played::default() })
 }
 

@@ -14,7 +14,7 @@ use crate::world::World;
 const LISTED: usize = 100;
 
 /// What was looked at in a run that went well.
-pub struct Verdict {
+pub struct Judged {
     pub sessions: usize,
     pub statuses: usize,
 }
@@ -26,7 +26,7 @@ pub fn verdict(
     outcome: Result<()>,
     lives: &[Operator],
     tries: usize,
-) -> Result<Verdict> {
+) -> Result<Judged> {
     let mut problems = world.record.problems();
     let logs: Vec<String> = lives.iter().map(Operator::log).collect();
     let logs = logs.join("\n--- the next life\n");
@@ -40,7 +40,7 @@ pub fn verdict(
     problems.extend(boards_say(&sessions, tries));
     let said = world.record.said();
     if problems.is_empty() {
-        return Ok(Verdict { sessions: sessions.len(), statuses: said.len() });
+        return Ok(Judged { sessions: sessions.len(), statuses: said.len() });
     }
     let sessions: Vec<String> = sessions.iter().map(line).collect();
     let said: Vec<String> =

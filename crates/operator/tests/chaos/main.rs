@@ -9,12 +9,12 @@ mod edits;
 mod firmware;
 mod hostile;
 mod judge;
+mod network_faults;
 mod parts;
 mod record;
 mod scenario;
 mod schedule;
 mod tenants;
-mod weather;
 mod world;
 
 use std::ops::RangeInclusive;

@@ -1,7 +1,7 @@
 //! Which schedules a part of `make chaos` has.
 
 use anyhow::{Context, Result, bail};
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 
 use crate::arena::Arena;
 use crate::scenario;
@@ -15,7 +15,7 @@ pub const PARTS: [&str; 5] = ["crashes", "stale", "edits", "firmware", "tenants"
 const SEED: u64 = 1;
 /// How many seeds a part has in the full form, and in the short one.
 const PAIRS: u64 = 400;
-const STORMS: (u64, u64) = (480, 16);
+const NETWORK_FAULTS: (u64, u64) = (480, 16);
 const EDITS: (u64, u64) = (200, 8);
 const BAD_FIRMWARE: (u64, u64) = (200, 8);
 const TENANTS: u64 = 200;
@@ -25,7 +25,7 @@ pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Sche
     let seeds = |(all, few)| SEED..SEED + if full { all } else { few };
     Ok(match part {
         "crashes" => crashes(arena, full).await?,
-        "stale" => seeds(STORMS).map(Schedule::Weather).collect(),
+        "stale" => seeds(NETWORK_FAULTS).map(Schedule::NetworkFaults).collect(),
         "edits" => seeds(EDITS).map(Schedule::Edits).collect(),
         "firmware" => seeds(BAD_FIRMWARE).map(Schedule::BadFirmware).collect(),
         _ if full => (SEED..SEED + TENANTS).map(Schedule::Tenants).collect(),
@@ -36,7 +36,7 @@ pub async fn schedules(part: &str, arena: &Arena, full: bool) -> Result<Vec<Sche
 /// The one with this seed.
 pub fn one(part: &str, seed: u64) -> Result<Schedule> {
     Ok(match part {
-        "stale" => Schedule::Weather(seed),
+        "stale" => Schedule::NetworkFaults(seed),
         "edits" => Schedule::Edits(seed),
         "firmware" => Schedule::BadFirmware(seed),
         "tenants" => Schedule::Tenants(seed),
@@ -53,13 +53,13 @@ async fn crashes(arena: &Arena, full: bool) -> Result<Vec<Schedule>> {
         schedules.push(Schedule::Deaths(vec![format!("before:{n}")]));
         schedules.push(Schedule::Deaths(vec![format!("after:{n}")]));
     }
-    let mut luck = Luck::new(SEED);
+    let mut rng = SeededRng::new(SEED);
     for _ in 0..PAIRS {
-        let first = 1 + luck.below(whole.writes);
+        let first = 1 + rng.below(whole.writes);
         // The second life has the writes that the first one left.
-        let second = 1 + luck.below((whole.writes - first).max(1));
+        let second = 1 + rng.below((whole.writes - first).max(1));
         let deaths = [first, second].map(|n| {
-            let side = if luck.chance(1, 2) { "before" } else { "after" };
+            let side = if rng.chance(1, 2) { "before" } else { "after" };
             format!("{side}:{n}")
         });
         schedules.push(Schedule::Deaths(deaths.to_vec()));

@@ -1,11 +1,11 @@
-//! The rollout that crashes and bad weather come over: two jobs in two namespaces, six boards, one of them in both jobs,
+//! The rollout that crashes and faults of the network come over: two jobs in two namespaces, six boards, one of them in both jobs,
 //! batches of two, a board whose first try fails, and a board that restarts while it is flashed.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::cluster::Gate;
+use flashjob_sim::cluster::{CallFate, Gate};
 use flashjob_sim::flashjob::Flash;
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{Operator, PATIENCE};
@@ -14,10 +14,10 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::arena::Arena;
-use crate::judge::{self, Verdict};
+use crate::judge::{self, Judged};
+use crate::network_faults::NetworkFaults;
 use crate::record::is_finished;
 use crate::schedule::Played;
-use crate::weather::Weather;
 use crate::world::{Home, World};
 
 const FAILS_ONCE: &str = "192.0.2.102";
@@ -43,29 +43,28 @@ fn script(pod: &Pod) -> Script {
 }
 
 /// Plays a schedule to its end. Fails with what went wrong and what the operators said.
-pub async fn play(arena: &Arena, deaths: &[String], weather: Option<u64>) -> Result<Played> {
+pub async fn play(arena: &Arena, deaths: &[String], fault_seed: Option<u64>) -> Result<Played> {
     let world = World::new(arena, [4, 2], 10, script).await?;
-    let (weather, gate) = match weather {
+    let (faults, gate) = match fault_seed {
         Some(seed) => {
-            let weather = Weather::new(seed);
-            (Some(weather.clone()), Some(weather.gate(&arena.cluster).await?))
+            let faults = NetworkFaults::new(seed);
+            (Some(faults.clone()), Some(faults.gate(&arena.cluster).await?))
         }
         // Only to count the writes.
-        None if deaths.is_empty() => (
-            None,
-            Some(Gate::start(&arena.cluster, |_| flashjob_sim::cluster::Verdict::Pass).await?),
-        ),
+        None if deaths.is_empty() => {
+            (None, Some(Gate::start(&arena.cluster, |_| CallFate::Pass).await?))
+        }
         None => (None, None),
     };
     let mut lives = Vec::new();
-    let outcome = live(arena, &world, deaths, gate.as_ref(), weather.as_ref(), &mut lives).await;
+    let outcome = live(arena, &world, deaths, gate.as_ref(), faults.as_ref(), &mut lives).await;
     let died = outcome.as_ref().map_or(0, |died| *died);
     let outcome = outcome.map(drop);
-    let Verdict { sessions, statuses } = judge::verdict(&world, outcome, &lives, 1 + RETRIES)?;
+    let Judged { sessions, statuses } = judge::verdict(&world, outcome, &lives, 1 + RETRIES)?;
     Ok(Played {
         writes: gate.as_ref().map_or(0, |gate| gate.calls().len()),
         deaths: died,
-        faults: weather.map_or(0, |weather| weather.faults()),
+        faults: faults.map_or(0, |faults| faults.count()),
         statuses,
         sessions,
         ..Played::default()
@@ -78,7 +77,7 @@ async fn live(
     world: &World,
     deaths: &[String],
     gate: Option<&Gate>,
-    weather: Option<&Weather>,
+    faults: Option<&NetworkFaults>,
     lives: &mut Vec<Operator>,
 ) -> Result<usize> {
     let rollout = json!({ "batchSize": 2 });
@@ -96,9 +95,9 @@ async fn live(
         world.kubelet.starts_when(flashed).await;
         world.rediscover(RESTARTS, FIRST).await
     };
-    let weather = async {
-        if let (Some(weather), Some(gate)) = (weather, gate) {
-            weather.pass_over(gate).await;
+    let faults = async {
+        if let (Some(faults), Some(gate)) = (faults, gate) {
+            faults.until_over(gate).await;
         }
         Ok(())
     };
@@ -117,7 +116,7 @@ async fn live(
         lives.push(arena.operators.start(&[], gate)?);
         timeout(PATIENCE, finished(world)).await.context("the jobs do not come to their end")
     };
-    tokio::try_join!(restart, weather, rollout)?;
+    tokio::try_join!(restart, faults, rollout)?;
     // What a dead operator sent may still be on its way, and has to be cleaned up too.
     if let Some(gate) = gate {
         timeout(PATIENCE, gate.settled()).await.context("calls under way for ever")?;

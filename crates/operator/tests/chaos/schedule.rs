@@ -9,15 +9,15 @@ use anyhow::Result;
 use flashjob_sim::lock;
 
 use crate::arena::Arena;
-use crate::{edits, firmware, scenario, tenants, weather};
+use crate::{edits, firmware, network_faults, scenario, tenants};
 
 /// What is to go wrong in one run.
 #[derive(Debug, Clone)]
 pub enum Schedule {
     /// The operator dies at these writes, one life after the other: `before:17`, `after:3`.
     Deaths(Vec<String>),
-    /// Bad weather from this seed, which may kill the operator, too.
-    Weather(u64),
+    /// Faults of the network from this seed, which may kill the operator, too.
+    NetworkFaults(u64),
     /// A careless user.
     Edits(u64),
     /// Firmware that no board takes.
@@ -31,7 +31,7 @@ impl Schedule {
     pub fn replay(&self) -> String {
         match self {
             Schedule::Deaths(at) => format!("crashes --at {}", at.join(",")),
-            Schedule::Weather(seed) => format!("stale --seed {seed}"),
+            Schedule::NetworkFaults(seed) => format!("stale --seed {seed}"),
             Schedule::Edits(seed) => format!("edits --seed {seed}"),
             Schedule::BadFirmware(seed) => format!("firmware --seed {seed}"),
             Schedule::Tenants(seed) => format!("tenants --seed {seed}"),
@@ -42,7 +42,7 @@ impl Schedule {
     fn deaths(&self) -> usize {
         match self {
             Schedule::Deaths(at) => at.len(),
-            Schedule::Weather(seed) => weather::deaths(*seed).len(),
+            Schedule::NetworkFaults(seed) => network_faults::deaths(*seed).len(),
             Schedule::Edits(_) | Schedule::BadFirmware(_) | Schedule::Tenants(_) => 0,
         }
     }
@@ -50,8 +50,8 @@ impl Schedule {
     async fn play(&self, arena: &Arena) -> Result<Played> {
         match self {
             Schedule::Deaths(at) => scenario::play(arena, at, None).await,
-            Schedule::Weather(seed) => {
-                scenario::play(arena, &weather::deaths(*seed), Some(*seed)).await
+            Schedule::NetworkFaults(seed) => {
+                scenario::play(arena, &network_faults::deaths(*seed), Some(*seed)).await
             }
             Schedule::Edits(seed) => edits::play(arena, *seed).await,
             Schedule::BadFirmware(seed) => firmware::play(arena, *seed).await,

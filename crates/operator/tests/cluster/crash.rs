@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
-use flashjob_sim::cluster::{Gate, Verdict};
+use flashjob_sim::cluster::{CallFate, Gate};
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use flashjob_sim::{PATIENCE, eventually};
@@ -30,12 +30,12 @@ fn script(pod: &Pod) -> Script {
 async fn lost_writes_and_lost_answers_are_settled_by_a_live_read() -> Result<()> {
     let site = Site::new(script).await?;
     // A hash: what is tried again every few calls must not meet the same end each time.
-    let luck = |number: usize| BuildHasherDefault::<DefaultHasher>::default().hash_one(number) % 3;
-    let gate = Gate::start(&site.cluster, move |call| match luck(call.number) {
-        _ if call.number > 30 => Verdict::Pass,
-        0 => Verdict::PassThenDrop,
-        1 => Verdict::Drop,
-        _ => Verdict::Pass,
+    let fate = |number: usize| BuildHasherDefault::<DefaultHasher>::default().hash_one(number) % 3;
+    let gate = Gate::start(&site.cluster, move |call| match fate(call.number) {
+        _ if call.number > 30 => CallFate::Pass,
+        0 => CallFate::PassThenDrop,
+        1 => CallFate::Drop,
+        _ => CallFate::Pass,
     })
     .await?;
     let boards = site.two_boards().await?;
@@ -59,9 +59,9 @@ async fn a_ledger_that_was_written_after_all_is_no_trouble_any_more() -> Result<
         no_pod_yet.fetch_and(call.resource() != "pods", Ordering::AcqRel);
         let ledger = call.method == "PATCH" && call.resource() == "configmaps";
         if ledger && no_pod_yet.load(Ordering::Acquire) {
-            Verdict::PassThenDrop
+            CallFate::PassThenDrop
         } else {
-            Verdict::Pass
+            CallFate::Pass
         }
     })
     .await?;
@@ -82,8 +82,8 @@ async fn a_ledger_that_was_written_after_all_is_no_trouble_any_more() -> Result<
 async fn a_ledger_that_answers_late_lets_no_pod_run_ahead_of_it() -> Result<()> {
     let site = Site::new(script).await?;
     let gate = Gate::start(&site.cluster, |call| match call.resource() {
-        "configmaps" => Verdict::PassThenDelay(Duration::from_secs(2)),
-        _ => Verdict::Pass,
+        "configmaps" => CallFate::PassThenDelay(Duration::from_secs(2)),
+        _ => CallFate::Pass,
     })
     .await?;
     let boards = site.two_boards().await?;
@@ -99,7 +99,7 @@ async fn a_ledger_that_answers_late_lets_no_pod_run_ahead_of_it() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_off_the_network_goes_on_when_it_is_back() -> Result<()> {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(2))).await?;
-    let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
+    let gate = Gate::start(&site.cluster, |_| CallFate::Pass).await?;
     let boards = site.two_boards().await?;
     let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     site.flash("flashjob", &boards).await?;

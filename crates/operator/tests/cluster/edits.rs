@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_api::flashjob::{DeviceState, Phase};
-use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::cluster::{Call, CallFate, Gate};
 use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
@@ -180,7 +180,7 @@ async fn edited_when_its_time_is_over(site: &Site, boards: &[Instance], edit: Va
     let gate = Gate::start(&site.cluster, {
         let held = std::sync::atomic::AtomicBool::new(false);
         let first = move || !held.swap(true, std::sync::atomic::Ordering::AcqRel);
-        move |call| if of_the_job(call) && first() { Verdict::Hold } else { Verdict::Pass }
+        move |call| if of_the_job(call) && first() { CallFate::Hold } else { CallFate::Pass }
     })
     .await?;
     let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;

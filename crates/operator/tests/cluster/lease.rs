@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::cluster::{Call, CallFate, Gate};
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use flashjob_sim::{PATIENCE, eventually};
@@ -25,7 +25,7 @@ async fn the_late_pod_of_a_stopped_leader_never_starts() -> Result<()> {
     let held = AtomicBool::new(false);
     let hold_first_pod = move |call: &Call| {
         let pod = call.method == "POST" && call.resource() == "pods";
-        if pod && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
+        if pod && !held.swap(true, Ordering::AcqRel) { CallFate::Hold } else { CallFate::Pass }
     };
     let gate = Gate::start(&site.cluster, hold_first_pod).await?;
     let mut first = site.operator_with(&[], Some(&gate))?;
@@ -69,7 +69,7 @@ async fn the_late_ledger_of_a_stopped_leader_changes_nothing() -> Result<()> {
         let data = call.json().map(|body| body["data"].clone()).unwrap_or_default();
         let withdraws = data.as_object().is_some_and(|data| data.values().any(|v| v.is_null()));
         let result = call.resource() == "configmaps" && withdraws;
-        if result && !held.swap(true, Ordering::AcqRel) { Verdict::Hold } else { Verdict::Pass }
+        if result && !held.swap(true, Ordering::AcqRel) { CallFate::Hold } else { CallFate::Pass }
     };
     let gate = Gate::start(&site.cluster, hold_the_result).await?;
     let mut first = site.operator_with(&[], Some(&gate))?;
@@ -102,9 +102,9 @@ async fn a_leader_whose_lease_ran_out_writes_nothing() -> Result<()> {
     let after_sleep = awake.clone();
     let gate = Gate::start(&site.cluster, move |_| {
         if after_sleep.load(Ordering::Acquire) {
-            Verdict::Pass
+            CallFate::Pass
         } else {
-            Verdict::Answer(500, "{}".into())
+            CallFate::Answer(500, "{}".into())
         }
     })
     .await?;

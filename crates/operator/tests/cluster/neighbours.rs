@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_api::flashjob::instance::Instance;
-use flashjob_sim::cluster::{Call, Cluster, Gate, Verdict};
+use flashjob_sim::cluster::{Call, CallFate, Cluster, Gate};
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Operator, PATIENCE, eventually};
@@ -69,12 +69,12 @@ async fn a_read_that_fails_again_and_again_holds_up_no_other_job() -> Result<()>
     };
     let fixed = mended.clone();
     let lose = move |call: &Call| {
-        if call.method == "POST" && broken(call, &fixed) { Verdict::Drop } else { Verdict::Pass }
+        if call.method == "POST" && broken(call, &fixed) { CallFate::Drop } else { CallFate::Pass }
     };
     let gate = Gate::start(&site.cluster, lose).await?;
     let (fixed, failure) = (mended.clone(), json!({ "kind": "Status", "code": 500 }).to_string());
     gate.judge_reads(move |call| {
-        if broken(call, &fixed) { Verdict::Answer(500, failure.clone()) } else { Verdict::Pass }
+        if broken(call, &fixed) { CallFate::Answer(500, failure.clone()) } else { CallFate::Pass }
     });
     let operator = site.operator_with(&["--max-writes=1"], Some(&gate))?;
     site.flash("stuck", &boards[..1]).await?;

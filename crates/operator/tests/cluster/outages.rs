@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::cluster::{Cluster, Gate, Verdict};
+use flashjob_sim::cluster::{CallFate, Cluster, Gate};
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
 use flashjob_sim::{PATIENCE, eventually};
@@ -59,7 +59,7 @@ async fn an_api_server_that_is_gone_for_ten_seconds_costs_no_flash_and_no_second
 async fn an_api_server_that_takes_a_second_for_every_answer_is_slow_and_nothing_else() -> Result<()>
 {
     let site = Site::new(|_| Script::success("").run_for(Duration::from_secs(1))).await?;
-    let slowly = |_: &_| Verdict::Delay(Duration::from_secs(1));
+    let slowly = |_: &_| CallFate::Delay(Duration::from_secs(1));
     let gate = Gate::start(&site.cluster, slowly).await?;
     gate.judge_reads(slowly);
     let boards = site.boards(4).await?;
@@ -78,7 +78,7 @@ async fn an_api_server_that_takes_a_second_for_every_answer_is_slow_and_nothing_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_whose_past_is_forgotten_lists_anew() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
-    let gate = Gate::start(&site.cluster, |_| Verdict::Pass).await?;
+    let gate = Gate::start(&site.cluster, |_| CallFate::Pass).await?;
     let boards = site.two_boards().await?;
     let operator = site.operator_with(&["--leader-elect=false"], Some(&gate))?;
     operator.has_listed("flashjobs", PATIENCE).await?;
@@ -90,9 +90,9 @@ async fn a_watch_whose_past_is_forgotten_lists_anew() -> Result<()> {
         let jobs = call.resource() == "flashjobs";
         listed.fetch_or(jobs && call.is_list(), Ordering::AcqRel);
         if jobs && call.is_watch() && !listed.load(Ordering::Acquire) {
-            Verdict::Answer(410, gone.to_string())
+            CallFate::Answer(410, gone.to_string())
         } else {
-            Verdict::Pass
+            CallFate::Pass
         }
     });
     gate.cut();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
-use flashjob_sim::cluster::{Call, Gate, Verdict};
+use flashjob_sim::cluster::{Call, CallFate, Gate};
 use flashjob_sim::flashjob::{Site, uids};
 use flashjob_sim::node::Script;
 use flashjob_sim::{Operator, PATIENCE, eventually};
@@ -39,9 +39,9 @@ impl Refusing {
             let refuses = refuses.clone();
             move |call: &Call| {
                 if is_status(call) && refused(call) && refuses.load(Ordering::Acquire) {
-                    Verdict::Answer(code, answer.to_string())
+                    CallFate::Answer(code, answer.to_string())
                 } else {
-                    Verdict::Pass
+                    CallFate::Pass
                 }
             }
         };
@@ -168,9 +168,9 @@ async fn a_job_that_was_changed_meanwhile_is_no_refusal() -> Result<()> {
     let first = AtomicBool::new(true);
     let judge = move |call: &Call| {
         if is_status(call) && first.swap(false, Ordering::AcqRel) {
-            Verdict::Hold
+            CallFate::Hold
         } else {
-            Verdict::Pass
+            CallFate::Pass
         }
     };
     let gate = Gate::start(&site.cluster, judge).await?;

@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use flashjob_sim::eventually;
 use serde_json::json;
 
-use crate::site::{NAMESPACE, SYSTEM, Site};
+use crate::site::{NAMESPACE, NodeSite, SYSTEM};
 use crate::{objects, tell};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// With one job that is finished and one in the middle of its work.
-pub async fn everything(site: &Site) -> Result<()> {
+pub async fn everything(site: &NodeSite) -> Result<()> {
     site.field.flash("finished", "0.6.0", json!({})).await?;
     let status = site.field.finished("finished", crate::PATIENCE).await?;
     site.field.agrees(&status, "0.6.0")?;

@@ -9,13 +9,13 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::site::{SYSTEM, Site};
+use crate::site::{NodeSite, SYSTEM};
 use crate::tell;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Once as a drain does it, and once by force, which lets the next operator start while the old one still runs.
-pub async fn operator_deleted(site: &Site) -> Result<()> {
+pub async fn operator_deleted(site: &NodeSite) -> Result<()> {
     let spec = json!({ "rollout": { "maxParallel": 2 }, "retry": { "backoffSeconds": 1 } });
     site.field.flash("operators", "0.4.0", spec).await?;
     for (flashed, how) in [(1, "--grace-period=10"), (3, "--force")] {
@@ -40,7 +40,7 @@ pub async fn operator_deleted(site: &Site) -> Result<()> {
 }
 
 /// Containers go on while nobody watches them, and the cluster believes the node lost.
-pub async fn kubelet_stopped(site: &Site) -> Result<()> {
+pub async fn kubelet_stopped(site: &NodeSite) -> Result<()> {
     let Some(node) = &site.node else {
         tell("left out: this cluster's kubelets are not ours to stop");
         return Ok(());

@@ -21,12 +21,12 @@ use anyhow::{Result, ensure};
 use futures::future::LocalBoxFuture;
 
 use crate::settings::Settings;
-use crate::site::Site;
+use crate::site::NodeSite;
 
 /// Longer than any job here takes.
 pub const PATIENCE: Duration = Duration::from_secs(420);
 
-type Scenario = for<'a> fn(&'a Site) -> LocalBoxFuture<'a, Result<()>>;
+type Scenario = for<'a> fn(&'a NodeSite) -> LocalBoxFuture<'a, Result<()>>;
 
 /// The scenarios in their order. Each brings the boards to a version of its own.
 const SCENARIOS: [(&str, Scenario); 5] = [
@@ -52,7 +52,7 @@ async fn flashjobs_on_a_real_cluster() -> Result<()> {
     let began = Instant::now();
     let seconds = || format!("{:5.0} s", began.elapsed().as_secs_f64());
     println!("{}  cluster, operator and boards", seconds());
-    let site = Site::start(&settings).await?;
+    let site = NodeSite::start(&settings).await?;
     let mut failed = Vec::new();
     for (name, scenario) in SCENARIOS {
         // The last one is also how a cluster of somebody else is left.

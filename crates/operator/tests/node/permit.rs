@@ -10,14 +10,14 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::site::{OPERATOR, SYSTEM, Site};
+use crate::site::{NodeSite, OPERATOR, SYSTEM};
 use crate::tell;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 /// How long a kubelet is given to start what it must not start. It looks again every ten seconds or so.
 const WATCHED: Duration = Duration::from_secs(30);
 
-pub async fn withdrawn(site: &Site) -> Result<()> {
+pub async fn withdrawn(site: &NodeSite) -> Result<()> {
     site.field.flash("permits", "0.3.0", json!({})).await?;
     let pod = eventually("a flash Pod", PATIENCE, async || {
         Ok(site.pods().list(&ListParams::default()).await?.items.into_iter().next())
@@ -65,7 +65,7 @@ fn as_sent(pod: &Pod) -> Pod {
 }
 
 /// Why a Pod's container has not started. It is an error that it has.
-async fn reason_to_wait(site: &Site, pod: &str) -> Result<Option<String>> {
+async fn reason_to_wait(site: &NodeSite, pod: &str) -> Result<Option<String>> {
     let pod = site.pods().get(pod).await?;
     let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
     let Some(status) = statuses.into_iter().next() else { return Ok(None) };
@@ -76,7 +76,7 @@ async fn reason_to_wait(site: &Site, pod: &str) -> Result<Option<String>> {
     Ok(state.waiting.and_then(|waiting| waiting.reason))
 }
 
-async fn scale(site: &Site, replicas: usize) -> Result<()> {
+async fn scale(site: &NodeSite, replicas: usize) -> Result<()> {
     let wanted = format!("--replicas={replicas}");
     site.kubectl.run(&["scale", "deployment", OPERATOR, "-n", SYSTEM, &wanted])?;
     eventually("the operator to be scaled", PATIENCE, async || {

@@ -29,7 +29,7 @@ const BOARDS: u8 = 6;
 const SPEED: f64 = 5.0;
 
 /// Everything a scenario needs.
-pub struct Site {
+pub struct NodeSite {
     pub client: Client,
     pub kubeconfig: PathBuf,
     pub kubectl: Kubectl,
@@ -43,7 +43,7 @@ pub struct Site {
     pub node: Option<Node>,
 }
 
-impl Site {
+impl NodeSite {
     pub async fn start(settings: &Settings) -> Result<Self> {
         let (node, kubeconfig, host) = match &settings.place {
             Place::Existing(kubeconfig, host) => (None, kubeconfig.clone(), *host),

@@ -22,7 +22,7 @@ mod restarts;
 mod rollouts;
 mod sizes;
 mod stories;
-mod tale;
+mod story;
 mod view;
 mod world;
 

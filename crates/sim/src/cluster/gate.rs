@@ -20,13 +20,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use self::call::Call;
-pub use self::view::{Event, Fate};
+pub use self::view::{Event, EventFate};
 use self::wire::{UnderWay, Wire};
 use crate::cluster::Cluster;
 use crate::lock;
 
 /// What happens to a call.
-pub enum Verdict {
+pub enum CallFate {
     /// It goes through, and its answer comes back.
     Pass,
     /// It waits until [`Gate::release`].
@@ -48,9 +48,9 @@ pub enum Verdict {
 }
 
 /// What a test thinks of a call.
-type Judge = dyn Fn(&Call) -> Verdict + Send + Sync;
+type Judge = dyn Fn(&Call) -> CallFate + Send + Sync;
 /// What a test thinks of an event.
-type EventJudge = dyn Fn(&Event) -> Fate + Send + Sync;
+type EventJudge = dyn Fn(&Event) -> EventFate + Send + Sync;
 
 /// A running gate. It stops when dropped, and calls that were held are lost.
 pub struct Gate {
@@ -64,7 +64,7 @@ impl Gate {
     /// a Lease, before it is forwarded.
     pub async fn start(
         cluster: &Cluster,
-        judge: impl Fn(&Call) -> Verdict + Send + Sync + 'static,
+        judge: impl Fn(&Call) -> CallFate + Send + Sync + 'static,
     ) -> Result<Self> {
         let wire = Arc::new(Wire::new(cluster, Arc::new(judge))?);
         let listener = TcpListener::bind("127.0.0.1:0").await;
@@ -80,12 +80,12 @@ impl Gate {
     }
 
     /// From now on reads (watches included) are judged too, except those of Leases.
-    pub fn judge_reads(&self, judge: impl Fn(&Call) -> Verdict + Send + Sync + 'static) {
+    pub fn judge_reads(&self, judge: impl Fn(&Call) -> CallFate + Send + Sync + 'static) {
         *lock(&self.wire.read_judge) = Some(Arc::new(judge));
     }
 
     /// From now on every event of a watch is judged before it comes through.
-    pub fn judge_events(&self, judge: impl Fn(&Event) -> Fate + Send + Sync + 'static) {
+    pub fn judge_events(&self, judge: impl Fn(&Event) -> EventFate + Send + Sync + 'static) {
         *lock(&self.wire.event_judge) = Some(Arc::new(judge));
     }
 

@@ -36,7 +36,7 @@ use apply::apply;
 use assets::Assets;
 
 pub use audit::AuditEntry;
-pub use gate::{Call, Event, Fate, Gate, Verdict};
+pub use gate::{Call, CallFate, Event, EventFate, Gate};
 
 /// How a cluster differs from the usual one.
 #[derive(Debug, Clone, Default)]

@@ -21,7 +21,7 @@ use serde_json::json;
 
 pub use self::agent::Agent;
 use crate::cluster::Cluster;
-use crate::insist::is_gone;
+use crate::retry::is_gone;
 use crate::wait::eventually;
 
 /// The CRD of Akri v0.13.

@@ -18,9 +18,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::book::{Book, Grant};
-use crate::insist::insist;
 use crate::lock;
-use crate::observe::{Seen, observe};
+use crate::observe::{Change, observe};
+use crate::retry::retry;
 
 /// The addresses there are to give.
 #[derive(Debug, Clone)]
@@ -121,8 +121,8 @@ async fn run(
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Seen::Here(service)) => lock(&book).see(&service),
-                Some(Seen::Gone(uid)) => lock(&book).forget(&uid),
+                Some(Change::Here(service)) => lock(&book).see(&service),
+                Some(Change::Gone(uid)) => lock(&book).forget(&uid),
                 None => return,
             },
             changed = withheld.changed() => if changed.is_err() { return },
@@ -146,7 +146,7 @@ async fn write(client: Client, grant: Grant) {
         "status": { "loadBalancer": { "ingress": [grant.ingress] } },
     }));
     let params = PatchParams::default();
-    insist("give a Service its address", || services.patch_status(&grant.name, &params, &patch))
+    retry("give a Service its address", || services.patch_status(&grant.name, &params, &patch))
         .await;
 }
 

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_sim::cluster::{Cluster, Fate, Gate, Verdict};
+use flashjob_sim::cluster::{CallFate, Cluster, EventFate, Gate};
 use flashjob_sim::eventually;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -22,7 +22,7 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new(judge: impl Fn(usize) -> Verdict + Send + Sync + 'static) -> Result<Self> {
+    async fn new(judge: impl Fn(usize) -> CallFate + Send + Sync + 'static) -> Result<Self> {
         let cluster = Cluster::shared().await?;
         let namespace = cluster.namespace("gate").await?;
         let gate = Gate::start(cluster, move |call| judge(call.number)).await?;
@@ -52,7 +52,7 @@ async fn create(maps: &Api<ConfigMap>, name: &str) -> kube::Result<ConfigMap> {
 
 #[tokio::test]
 async fn a_held_create_arrives_after_its_caller_is_gone() -> Result<()> {
-    let bench = Bench::new(|_| Verdict::Hold).await?;
+    let bench = Bench::new(|_| CallFate::Hold).await?;
     let through = bench.through.clone();
     let caller = tokio::spawn(async move { create(&through, "late").await });
     let call = timeout(LIMIT, bench.gate.held()).await?;
@@ -71,7 +71,7 @@ async fn a_held_create_arrives_after_its_caller_is_gone() -> Result<()> {
 
 #[tokio::test]
 async fn a_released_create_is_answered() -> Result<()> {
-    let bench = Bench::new(|_| Verdict::Hold).await?;
+    let bench = Bench::new(|_| CallFate::Hold).await?;
     let release = async {
         bench.gate.held().await;
         bench.gate.release();
@@ -84,11 +84,11 @@ async fn a_released_create_is_answered() -> Result<()> {
 #[tokio::test]
 async fn calls_and_answers_get_lost() -> Result<()> {
     let bench = Bench::new(move |number| match number {
-        1 => Verdict::Drop,
-        2 => Verdict::PassThenDrop,
-        3 => Verdict::PassThenHang,
-        4 => Verdict::Answer(500, "{\"kind\":\"Status\",\"code\":500}".to_owned()),
-        _ => Verdict::PassThenDelay(Duration::from_millis(10)),
+        1 => CallFate::Drop,
+        2 => CallFate::PassThenDrop,
+        3 => CallFate::PassThenHang,
+        4 => CallFate::Answer(500, "{\"kind\":\"Status\",\"code\":500}".to_owned()),
+        _ => CallFate::PassThenDelay(Duration::from_millis(10)),
     })
     .await?;
     for name in ["dropped", "answer-lost"] {
@@ -106,11 +106,11 @@ async fn calls_and_answers_get_lost() -> Result<()> {
 
 #[tokio::test]
 async fn a_list_of_the_past_is_the_first_one() -> Result<()> {
-    let bench = Bench::new(|_| Verdict::Pass).await?;
+    let bench = Bench::new(|_| CallFate::Pass).await?;
     let past = Arc::new(AtomicBool::new(false));
     let asked = past.clone();
     bench.gate.judge_reads(move |_| {
-        if asked.load(Ordering::SeqCst) { Verdict::Replay } else { Verdict::Pass }
+        if asked.load(Ordering::SeqCst) { CallFate::Replay } else { CallFate::Pass }
     });
     let list = async || Ok::<_, kube::Error>(bench.through.list(&Default::default()).await?.items);
     bench.create("a").await?;
@@ -124,15 +124,15 @@ async fn a_list_of_the_past_is_the_first_one() -> Result<()> {
 
 #[tokio::test]
 async fn a_watch_leaves_an_event_out_and_is_told_that_the_past_is_gone() -> Result<()> {
-    let bench = Bench::new(|_| Verdict::Pass).await?;
+    let bench = Bench::new(|_| CallFate::Pass).await?;
     let seen = AtomicUsize::new(0);
     bench.gate.judge_events(move |event| {
         assert_eq!((event.resource.as_str(), event.change.as_str()), ("configmaps", "ADDED"));
         match seen.fetch_add(1, Ordering::SeqCst) {
-            0 => Fate::Delay(Duration::from_millis(10)),
-            1 => Fate::Lose,
-            2 => Fate::Pass,
-            _ => Fate::Gone,
+            0 => EventFate::Delay(Duration::from_millis(10)),
+            1 => EventFate::Lose,
+            2 => EventFate::Pass,
+            _ => EventFate::Gone,
         }
     });
     let mut watch = bench.through.watch(&WatchParams::default(), "0").await?.boxed();
@@ -152,7 +152,7 @@ async fn a_watch_leaves_an_event_out_and_is_told_that_the_past_is_gone() -> Resu
 
 #[tokio::test]
 async fn watches_stream_until_the_network_is_cut() -> Result<()> {
-    let bench = Bench::new(|_| Verdict::Pass).await?;
+    let bench = Bench::new(|_| CallFate::Pass).await?;
     let params = WatchParams::default();
     let mut watch = bench.through.watch(&params, "0").await?.boxed();
     bench.create("a").await?;

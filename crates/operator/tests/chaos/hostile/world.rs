@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 use flashjob_sim::flashjob::field::Field;
 use flashjob_sim::flashjob::site::NAMESPACE;
 use flashjob_sim::flashjob::{Fault, Site, Times};
@@ -60,9 +60,9 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, count: usize) -> Self {
-        let mut luck = Luck::new(seed);
+        let mut rng = SeededRng::new(seed);
         let mut order: Vec<usize> = (0..count).collect();
-        luck.shuffle(&mut order);
+        rng.shuffle(&mut order);
         let (silent, flapping) = (count.div_ceil(10), count.div_ceil(20));
         let mut boards = vec![Kind::Healthy; count];
         for (place, number) in order.iter().take(silent + flapping).enumerate() {
@@ -70,10 +70,10 @@ impl World {
         }
         let healthy = count.saturating_sub(silent + flapping);
 
-        luck.shuffle(&mut order);
+        rng.shuffle(&mut order);
         let (north, south) = order.split_at(count * 6 / 10);
         let mut west = south[..south.len() / 4].to_vec();
-        luck.shuffle(&mut west);
+        rng.shuffle(&mut west);
         let jobs = vec![
             Job { namespace: NAMESPACE, name: "north", boards: north.to_vec(), shares: false },
             Job { namespace: ELSEWHERE, name: "south", boards: south.to_vec(), shares: true },
@@ -83,9 +83,9 @@ impl World {
         let long = count >= FULL;
         let mut outage = |earliest: usize, latest: usize, seconds: u64| {
             let lasts = Duration::from_secs(seconds);
-            let within = luck.below(lasts.as_millis() as usize * 8 / 10) as u64;
+            let within = rng.below(lasts.as_millis() as usize * 8 / 10) as u64;
             Outage {
-                at: earliest + luck.below(latest - earliest + 1),
+                at: earliest + rng.below(latest - earliest + 1),
                 lasts,
                 kill_after: Duration::from_millis(500 + within),
             }
@@ -95,10 +95,10 @@ impl World {
         let quota = outage(healthy / 4, healthy / 2, if long { 10 } else { 3 });
         // Two more kills are in the outages. Two at one place follow each other at once.
         let kills = (count / 25).max(3) - 2;
-        let mut kills: Vec<usize> = (0..kills).map(|_| luck.below(healthy.max(1))).collect();
+        let mut kills: Vec<usize> = (0..kills).map(|_| rng.below(healthy.max(1))).collect();
         kills.sort_unstable();
         let (registry, quota) = (Some(registry), Some(quota));
-        Self { boards, jobs, kills, registry, quota, seed: luck.next() }
+        Self { boards, jobs, kills, registry, quota, seed: rng.next() }
     }
 
     /// The same fleet and the same jobs, and nothing goes wrong.
@@ -152,19 +152,19 @@ impl World {
 
     /// Makes boards silent, and lets others flap until what is returned is dropped.
     pub fn make_faulty(&self, site: &Site<Field>) -> JoinSet<()> {
-        let mut luck = Luck::new(self.seed);
+        let mut rng = SeededRng::new(self.seed);
         for number in self.of(Kind::Silent) {
-            let fault = if luck.chance(1, 2) { Fault::NoAnswer } else { Fault::NeverCallsBack };
+            let fault = if rng.chance(1, 2) { Fault::NoAnswer } else { Fault::NeverCallsBack };
             site.field.boards[number].inject(fault, Times::Always);
         }
         let mut flapping = JoinSet::new();
         for number in self.of(Kind::Flapping) {
-            let mut luck = Luck::new(luck.next());
+            let mut rng = SeededRng::new(rng.next());
             let switch = site.field.boards[number].switch();
             flapping.spawn(async move {
                 loop {
-                    sleep(Duration::from_millis(2500 + luck.below(5000) as u64)).await;
-                    let dark = Duration::from_millis(1200 + luck.below(1500) as u64);
+                    sleep(Duration::from_millis(2500 + rng.below(5000) as u64)).await;
+                    let dark = Duration::from_millis(1200 + rng.below(1500) as u64);
                     switch.off(dark).await;
                     sleep(dark).await;
                 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::FlashJob;
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::Value;
@@ -38,31 +38,31 @@ pub struct Attack<'a> {
 impl Attack<'_> {
     /// All campaigns of the plot. Ends only with an error.
     pub async fn run(&self) -> Result<()> {
-        let mut luck = self.plot.luck.clone();
-        let all = self.plot.campaigns.iter().map(|c| self.one(*c, Luck::new(luck.next())));
+        let mut rng = self.plot.rng.clone();
+        let all = self.plot.campaigns.iter().map(|c| self.one(*c, SeededRng::new(rng.next())));
         try_join_all(all.collect::<Vec<_>>()).await?;
         std::future::pending().await
     }
 
-    async fn one(&self, campaign: Campaign, luck: Luck) -> Result<()> {
+    async fn one(&self, campaign: Campaign, rng: SeededRng) -> Result<()> {
         match campaign {
-            Campaign::ForgedLedgers => self.forge::<ConfigMap>(luck, Target::ledger).await,
-            Campaign::ForgedPods => self.forge::<Pod>(luck, Target::pod).await,
+            Campaign::ForgedLedgers => self.forge::<ConfigMap>(rng, Target::ledger).await,
+            Campaign::ForgedPods => self.forge::<Pod>(rng, Target::pod).await,
             Campaign::ForgedServices => {
                 tokio::try_join!(
-                    self.forge::<Service>(luck.clone(), Target::service),
+                    self.forge::<Service>(rng.clone(), Target::service),
                     self.replace_services()
                 )?;
                 Ok(())
             }
-            Campaign::Squatters => self.squat(luck).await,
-            Campaign::BrokenLedgers => self.break_ledgers(luck).await,
+            Campaign::Squatters => self.squat(rng).await,
+            Campaign::BrokenLedgers => self.break_ledgers(rng).await,
             Campaign::Unserved => self.ask_nobody().await,
-            Campaign::RefusedLedgers | Campaign::Flood => self.flood(luck).await,
-            Campaign::Usurpers => self.usurp(luck).await,
+            Campaign::RefusedLedgers | Campaign::Flood => self.flood(rng).await,
+            Campaign::Usurpers => self.usurp(rng).await,
             Campaign::LargeJobs => self.large_jobs().await,
-            Campaign::AnySpec => self.any_specs(luck).await,
-            Campaign::Churn => self.churn(luck).await,
+            Campaign::AnySpec => self.any_specs(rng).await,
+            Campaign::Churn => self.churn(rng).await,
             Campaign::IdleConnections => self.connect().await,
         }
     }

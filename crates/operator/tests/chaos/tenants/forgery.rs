@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use flashjob_plan::flashjob::names;
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 use serde_json::{Map, Value, json};
 
 use super::judge::FLASHER;
@@ -36,26 +36,26 @@ impl Target {
         }])
     }
 
-    fn device(&self, luck: &mut Luck) -> String {
-        let device = luck.pick(&self.devices).cloned().unwrap_or_default();
+    fn device(&self, rng: &mut SeededRng) -> String {
+        let device = rng.pick(&self.devices).cloned().unwrap_or_default();
         names::target(&self.uid, &device, &names::revision(&self.firmware, &self.version))
     }
 
     /// A part of a ledger: all done, nonsense, cut short, or with another number; the nth.
-    pub fn ledger(&self, luck: &mut Luck, nth: usize) -> Value {
-        let data = match luck.below(5) {
+    pub fn ledger(&self, rng: &mut SeededRng, nth: usize) -> Value {
+        let data = match rng.below(5) {
             0 | 1 => self.all_done(),
-            2 => json!({ "header": nonsense(self.header(), luck).to_string() }),
+            2 => json!({ "header": nonsense(self.header(), rng).to_string() }),
             3 => json!({ "header": "{" }),
             _ => json!({ "device-00000": "[]" }),
         };
         // Under the operator's name it is there once; others sort before and after it.
-        let name = match luck.below(3) {
+        let name = match rng.below(3) {
             0 => names::ledger(&self.name, &self.uid, 0),
             1 => format!("{}-{nth}", names::ledger(&self.name, &self.uid, 0)),
             _ => format!("a-{nth}"),
         };
-        let shard = luck.below(3).to_string();
+        let shard = rng.below(3).to_string();
         let labels = json!({ names::JOB_UID: self.uid, names::SHARD: shard });
         json!({
             "metadata": { "name": name, "labels": labels, "ownerReferences": self.owner() },
@@ -91,10 +91,10 @@ impl Target {
     }
 
     /// A Pod that ends with exit code 0 and has not spoken to any board.
-    pub fn pod(&self, luck: &mut Luck, nth: usize) -> Value {
-        let target = self.device(luck);
-        let attempt = 1 + luck.below(3) as u32;
-        let name = if luck.chance(1, 2) {
+    pub fn pod(&self, rng: &mut SeededRng, nth: usize) -> Value {
+        let target = self.device(rng);
+        let attempt = 1 + rng.below(3) as u32;
+        let name = if rng.chance(1, 2) {
             names::pod(&self.name, &target, attempt)
         } else {
             format!("forged-{nth}")
@@ -113,9 +113,9 @@ impl Target {
     }
 
     /// A Service with an address of the attacker's, or one that never gets any.
-    pub fn service(&self, luck: &mut Luck, nth: usize) -> Value {
-        let target = self.device(luck);
-        let name = if luck.chance(1, 2) {
+    pub fn service(&self, rng: &mut SeededRng, nth: usize) -> Value {
+        let target = self.device(rng);
+        let name = if rng.chance(1, 2) {
             names::service(&self.name, &target)
         } else {
             format!("forged-{nth}")
@@ -127,7 +127,7 @@ impl Target {
             },
             "spec": { "type": "LoadBalancer", "ports": [{ "port": 4433 }] },
         });
-        if luck.chance(1, 2) {
+        if rng.chance(1, 2) {
             service["metadata"]["annotations"] = json!({ NOWHERE.0: NOWHERE.1 });
         }
         service
@@ -135,7 +135,7 @@ impl Target {
 }
 
 /// A ledger's header with something in it that nobody can calculate with.
-pub fn nonsense(mut header: Value, luck: &mut Luck) -> Value {
+pub fn nonsense(mut header: Value, rng: &mut SeededRng) -> Value {
     let huge = json!(u64::MAX);
     let (first, last) = (json!("-009999-01-02T01:59:59Z"), json!("9999-12-30T22:00:00Z"));
     let all = [
@@ -152,8 +152,8 @@ pub fn nonsense(mut header: Value, luck: &mut Luck) -> Value {
         ("schema", json!(0)),
         ("history", json!([{}])),
     ];
-    for _ in 0..1 + luck.below(3) {
-        if let Some((key, value)) = luck.pick(&all) {
+    for _ in 0..1 + rng.below(3) {
+        if let Some((key, value)) = rng.pick(&all) {
             header[*key] = value.clone();
         }
     }
@@ -180,8 +180,8 @@ pub fn squatter(job: &str, uid: &str, board: &str) -> Value {
 }
 
 /// A record of a device with something in it that nobody can calculate with, or that is not the attacker's to say.
-pub fn broken_record(mut record: Value, luck: &mut Luck, world: &World) -> Value {
-    let nth = luck.below(world.paths.len());
+pub fn broken_record(mut record: Value, rng: &mut SeededRng, world: &World) -> Value {
+    let nth = rng.below(world.paths.len());
     let (namespace, name) = world.paths[nth].split_once('/').unwrap_or_default();
     let board = &world.bench.boards[&world.devices[nth]];
     let own = record["pinned"].clone();
@@ -201,12 +201,12 @@ pub fn broken_record(mut record: Value, luck: &mut Luck, world: &World) -> Value
             json!({ "namespace": own["namespace"], "name": own["name"], "endpoint": board }),
         ),
     ];
-    if let Some((key, value)) = luck.pick(&all) {
+    if let Some((key, value)) = rng.pick(&all) {
         record[*key] = value.clone();
         // Its attempt is under way, or it waits for one.
         if *key == "pinned" {
             record["outcome"] = Value::Null;
-            record["open"] = json!(luck.chance(1, 2));
+            record["open"] = json!(rng.chance(1, 2));
         }
     }
     record

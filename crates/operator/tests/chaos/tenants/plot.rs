@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 
 /// One thing the attacker does, again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,16 +101,16 @@ pub struct Plot {
     /// How long the attack goes on before the victim's job is created.
     pub prelude: Duration,
     /// For what the campaigns choose.
-    pub luck: Luck,
+    pub rng: SeededRng,
 }
 
 impl Plot {
     pub fn new(seed: u64) -> Self {
-        let mut luck = Luck::new(seed);
+        let mut rng = SeededRng::new(seed);
         let nth = usize::try_from(seed.wrapping_sub(1) % FIRST_ROUND).unwrap_or_default();
         let mut campaigns = vec![CAMPAIGNS[nth]];
-        while seed > FIRST_ROUND && campaigns.len() < 3 && luck.chance(1, 2) {
-            campaigns.extend(luck.pick(&CAMPAIGNS));
+        while seed > FIRST_ROUND && campaigns.len() < 3 && rng.chance(1, 2) {
+            campaigns.extend(rng.pick(&CAMPAIGNS));
         }
         campaigns.sort();
         campaigns.dedup();
@@ -120,8 +120,8 @@ impl Plot {
                 |c: &Campaign| !matches!(c, Campaign::ForgedLedgers | Campaign::BrokenLedgers);
             campaigns.retain(needs_none);
         }
-        let boards = 6 + luck.below(5);
-        let restarts = (0..luck.below(3)).map(|_| 1 + luck.below(boards - 1));
+        let boards = 6 + rng.below(5);
+        let restarts = (0..rng.below(3)).map(|_| 1 + rng.below(boards - 1));
         let mut restarts: Vec<usize> = restarts.collect();
         restarts.sort_unstable();
         restarts.dedup();
@@ -129,16 +129,16 @@ impl Plot {
         let least = campaigns.iter().map(|campaign| campaign.prelude()).max().unwrap_or_default();
         Self {
             boards,
-            batch: 2 + luck.below(3),
-            written: luck.pick(&written).copied().unwrap_or(Written::Path),
-            flash: Duration::from_millis(300 + luck.below(400) as u64),
-            own: luck.chance(2, 3),
-            sorts_first: luck.chance(1, 2),
+            batch: 2 + rng.below(3),
+            written: rng.pick(&written).copied().unwrap_or(Written::Path),
+            flash: Duration::from_millis(300 + rng.below(400) as u64),
+            own: rng.chance(2, 3),
+            sorts_first: rng.chance(1, 2),
             restarts,
-            collector: luck.chance(1, 4),
+            collector: rng.chance(1, 4),
             campaigns,
-            prelude: Duration::from_millis((least + luck.below(1500)) as u64),
-            luck: Luck::new(luck.next()),
+            prelude: Duration::from_millis((least + rng.below(1500)) as u64),
+            rng: SeededRng::new(rng.next()),
         }
     }
 

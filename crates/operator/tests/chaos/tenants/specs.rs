@@ -1,7 +1,7 @@
 //! Specs of FlashJobs that the API server takes: each field at its bounds, past what makes sense, and together with others
 //! that it does not go with.
 
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 use serde_json::{Map, Value, json};
 
 use super::forgery::NOWHERE;
@@ -12,8 +12,8 @@ use super::world::{TRUE, World};
 const NAMES: usize = 12;
 
 /// A name for a job: some are the victim's, some as long as they may be, with every character there is.
-pub fn name(luck: &mut Luck) -> String {
-    match luck.below(NAMES) {
+pub fn name(rng: &mut SeededRng) -> String {
+    match rng.below(NAMES) {
         0 => "rollout".to_owned(),
         1 => "alone".to_owned(),
         2 => format!("9.{}.z", "x".repeat(240)),
@@ -23,32 +23,32 @@ pub fn name(luck: &mut Luck) -> String {
 }
 
 /// Up to four fields of a spec.
-pub fn any(luck: &mut Luck, world: &World, nth: usize) -> Value {
+pub fn any(rng: &mut SeededRng, world: &World, nth: usize) -> Value {
     let mut spec = Map::new();
-    for _ in 0..1 + luck.below(4) {
-        let field = match luck.below(6) {
-            0 => devices(luck, world),
-            1 => pace(luck),
-            2 => limits(luck),
-            3 => service(luck, world),
-            4 => pod(luck),
-            _ => words(luck, nth),
+    for _ in 0..1 + rng.below(4) {
+        let field = match rng.below(6) {
+            0 => devices(rng, world),
+            1 => pace(rng),
+            2 => limits(rng),
+            3 => service(rng, world),
+            4 => pod(rng),
+            _ => words(rng, nth),
         };
         spec.extend(field.as_object().cloned().unwrap_or_default());
     }
     Value::Object(spec)
 }
 
-fn one(luck: &mut Luck, all: &[Value]) -> Value {
-    luck.pick(all).cloned().unwrap_or_default()
+fn one(rng: &mut SeededRng, all: &[Value]) -> Value {
+    rng.pick(all).cloned().unwrap_or_default()
 }
 
 /// Which boards. Those of the victim are among them by path; it is for the operator to say no.
-fn devices(luck: &mut Luck, world: &World) -> Value {
+fn devices(rng: &mut SeededRng, world: &World) -> Value {
     let own = &world.own_paths;
     let twice: Vec<&String> = own.iter().chain(own).collect();
     one(
-        luck,
+        rng,
         &[
             json!({ "uuid": own }),
             json!({ "uuid": twice }),
@@ -64,9 +64,9 @@ fn devices(luck: &mut Luck, world: &World) -> Value {
     )
 }
 
-fn pace(luck: &mut Luck) -> Value {
+fn pace(rng: &mut SeededRng) -> Value {
     one(
-        luck,
+        rng,
         &[
             json!({ "rollout": { "batchSize": 1, "delaySeconds": 2_592_000 } }),
             json!({ "rollout": { "batchSize": "1%", "maxParallel": 0 } }),
@@ -82,9 +82,9 @@ fn pace(luck: &mut Luck) -> Value {
     )
 }
 
-fn limits(luck: &mut Luck) -> Value {
+fn limits(rng: &mut SeededRng) -> Value {
     one(
-        luck,
+        rng,
         &[
             json!({ "retry": { "limit": 100, "backoffSeconds": 0 } }),
             json!({ "retry": { "limit": 0, "backoffSeconds": 300 } }),
@@ -96,12 +96,12 @@ fn limits(luck: &mut Luck) -> Value {
     )
 }
 
-fn service(luck: &mut Luck, world: &World) -> Value {
+fn service(rng: &mut SeededRng, world: &World) -> Value {
     // An address of the victim's pool, and one of its boards.
     let address = format!("{}1", world.bench.addresses);
     let board = world.bench.boards.values().next();
     one(
-        luck,
+        rng,
         &[
             json!({ "service": { "type": "NodePort" } }),
             json!({ "service": { "type": "None" } }),
@@ -118,9 +118,9 @@ fn service(luck: &mut Luck, world: &World) -> Value {
     )
 }
 
-fn pod(luck: &mut Luck) -> Value {
+fn pod(rng: &mut SeededRng) -> Value {
     one(
-        luck,
+        rng,
         &[
             json!({ "flashjobPodImage": FLASHER }),
             json!({ "flashjobPodImage": "" }),
@@ -135,9 +135,9 @@ fn pod(luck: &mut Luck) -> Value {
     )
 }
 
-fn words(luck: &mut Luck, nth: usize) -> Value {
+fn words(rng: &mut SeededRng, nth: usize) -> Value {
     one(
-        luck,
+        rng,
         &[
             json!({ "version": format!("6.7.{nth}") }),
             json!({ "version": "é".repeat(60), "firmware": " x " }),

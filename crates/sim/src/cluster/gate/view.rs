@@ -25,7 +25,7 @@ pub struct Event {
 
 /// What becomes of an event. Those behind it come after it in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum EventFate {
     /// It comes through.
     Pass,
     /// It comes through this much later: the watch stands still.
@@ -81,16 +81,18 @@ pub(super) fn judged(
                     Ok(line) => line,
                     Err(error) => return Some((Err(error), (lines, true))),
                 };
-                let fate = judge.as_ref().map_or(Fate::Pass, |j| j(&event(&resource, &line)));
+                let fate = judge.as_ref().map_or(EventFate::Pass, |j| j(&event(&resource, &line)));
                 let (line, over) = match fate {
-                    Fate::Pass => (line, false),
-                    Fate::Delay(time) => {
+                    EventFate::Pass => (line, false),
+                    EventFate::Delay(time) => {
                         tokio::time::sleep(time).await;
                         (line, false)
                     }
-                    Fate::Lose => continue,
-                    Fate::Gone => (gone(), true),
-                    Fate::Cut => return Some((Err(anyhow::anyhow!("cut off")), (lines, true))),
+                    EventFate::Lose => continue,
+                    EventFate::Gone => (gone(), true),
+                    EventFate::Cut => {
+                        return Some((Err(anyhow::anyhow!("cut off")), (lines, true)));
+                    }
                 };
                 return Some((Ok(Frame::data(line)), (lines, over)));
             }

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::view::{self, Lists};
-use super::{Call, EventJudge, Judge, Verdict};
+use super::{Call, CallFate, EventJudge, Judge};
 use crate::cluster::Cluster;
 use crate::lock;
 
@@ -144,26 +144,26 @@ impl Wire {
         let judged = judge.is_some();
         let verdict = match judge {
             Some(judge) if !call.is_lease() => judge(&call),
-            _ => Verdict::Pass,
+            _ => CallFate::Pass,
         };
         match verdict {
-            Verdict::Pass => {}
+            CallFate::Pass => {}
             // A read that is answered late and one that is asked late differ in nothing that can be seen.
-            Verdict::Delay(time) | Verdict::PassThenDelay(time) => sleep(time).await,
-            Verdict::Hold => {
+            CallFate::Delay(time) | CallFate::PassThenDelay(time) => sleep(time).await,
+            CallFate::Hold => {
                 self.hold(call.clone()).await.context("the gate is gone")?;
             }
-            Verdict::Drop => bail!("dropped"),
-            Verdict::PassThenDrop => {
+            CallFate::Drop => bail!("dropped"),
+            CallFate::PassThenDrop => {
                 self.forward(parts, call.body).await?;
                 bail!("dropped");
             }
-            Verdict::PassThenHang => {
+            CallFate::PassThenHang => {
                 self.forward(parts, call.body).await?;
                 return std::future::pending().await;
             }
-            Verdict::Answer(code, body) => return canned(code, body),
-            Verdict::Replay => {
+            CallFate::Answer(code, body) => return canned(code, body),
+            CallFate::Replay => {
                 if let Some(past) = self.lists.first(&call) {
                     return canned(200, past);
                 }
@@ -186,34 +186,34 @@ impl Wire {
 
     /// Carries a mutating call to its end. The sender is dropped when the answer is to be lost.
     async fn carry(self: Arc<Self>, call: Call, parts: Parts, reply: oneshot::Sender<Answer>) {
-        let verdict = if call.is_lease() { Verdict::Pass } else { (self.judge)(&call) };
+        let verdict = if call.is_lease() { CallFate::Pass } else { (self.judge)(&call) };
         let answer = match verdict {
-            Verdict::Pass | Verdict::Replay => self.pass(call, parts, UnderWay::new(&self)).await,
-            Verdict::Delay(time) => {
+            CallFate::Pass | CallFate::Replay => self.pass(call, parts, UnderWay::new(&self)).await,
+            CallFate::Delay(time) => {
                 let under_way = UnderWay::new(&self);
                 sleep(time).await;
                 self.pass(call, parts, under_way).await
             }
-            Verdict::Hold => match self.hold(call.clone()).await {
+            CallFate::Hold => match self.hold(call.clone()).await {
                 Some(under_way) => self.pass(call, parts, under_way).await,
                 None => return,
             },
-            Verdict::Drop => return,
-            Verdict::PassThenDrop => {
+            CallFate::Drop => return,
+            CallFate::PassThenDrop => {
                 return drop(self.pass(call, parts, UnderWay::new(&self)).await);
             }
-            Verdict::PassThenHang => {
+            CallFate::PassThenHang => {
                 drop(self.pass(call, parts, UnderWay::new(&self)).await);
                 // Until the caller has given up, or the gate ends.
                 let mut reply = reply;
                 return reply.closed().await;
             }
-            Verdict::PassThenDelay(time) => {
+            CallFate::PassThenDelay(time) => {
                 let answer = self.pass(call, parts, UnderWay::new(&self)).await;
                 sleep(time).await;
                 answer
             }
-            Verdict::Answer(code, body) => canned(code, body),
+            CallFate::Answer(code, body) => canned(code, body),
         };
         match answer {
             // A caller that is gone does not get its answer.

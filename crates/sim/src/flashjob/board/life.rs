@@ -25,7 +25,7 @@ const BACKLOG: u32 = 5;
 
 /// What runs, and what is remembered across restarts.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct BoardState {
     pub(super) flash: Flash,
     pub(super) ledger: Ledger,
     pub(super) faults: Faults,
@@ -40,7 +40,7 @@ pub(super) struct Core {
     pub(super) options: BoardOptions,
     pub(super) tls: TlsConnector,
     pub(super) orders: mpsc::UnboundedSender<Order>,
-    state: Mutex<State>,
+    state: Mutex<BoardState>,
 }
 
 impl std::fmt::Debug for Core {
@@ -84,7 +84,7 @@ impl Core {
         for (fault, times) in &options.faults {
             faults.add(fault.clone(), *times);
         }
-        let state = State {
+        let state = BoardState {
             flash: Flash::new(factory, options.partition, chip),
             ledger: Ledger::new(options.mac),
             faults,
@@ -95,7 +95,7 @@ impl Core {
         Ok(Self { options, tls, orders, state: Mutex::new(state) })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, BoardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

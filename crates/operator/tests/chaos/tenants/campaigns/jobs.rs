@@ -3,7 +3,7 @@
 use anyhow::Result;
 use flashjob_api::flashjob::FlashJob;
 use flashjob_plan::flashjob::names;
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
@@ -35,14 +35,14 @@ impl Attack<'_> {
         Ok(())
     }
 
-    pub(super) async fn flood(&self, mut luck: Luck) -> Result<()> {
+    pub(super) async fn flood(&self, mut rng: SeededRng) -> Result<()> {
         let jobs = (0..BURST).map(|nth| {
-            let devices = match luck.below(3) {
+            let devices = match rng.below(3) {
                 0 => self.world.own_paths.clone(),
                 1 => vec![self.world.own_paths[nth % self.world.own_paths.len()].clone()],
                 _ => vec![format!("not-there-{nth}")],
             };
-            let more = json!({ "suspend": luck.chance(1, 4), "rollout": { "batchSize": 1 } });
+            let more = json!({ "suspend": rng.chance(1, 4), "rollout": { "batchSize": 1 } });
             job(&format!("flood-{nth}"), &devices, TRUE, more)
         });
         let jobs: Vec<Value> = jobs.collect();
@@ -54,28 +54,28 @@ impl Attack<'_> {
         Ok(())
     }
 
-    pub(super) async fn usurp(&self, mut luck: Luck) -> Result<()> {
+    pub(super) async fn usurp(&self, mut rng: SeededRng) -> Result<()> {
         let world = self.world;
         let endpoints: Vec<&String> = world.bench.boards.values().collect();
         for nth in 0..STANDING {
-            let image = match luck.below(3) {
+            let image = match rng.below(3) {
                 0 => FLASHER,
                 // Who may flash a board may also take its time.
                 1 if self.plot.own => SLEEP,
                 _ => TRUE,
             };
             let name = format!("usurper-{nth}");
-            let own = [world.own_paths[luck.below(world.own_paths.len())].clone()];
-            let forged = match luck.below(4) {
+            let own = [world.own_paths[rng.below(world.own_paths.len())].clone()];
+            let forged = match rng.below(4) {
                 0 => job(
                     &name,
-                    &[world.paths[luck.below(world.paths.len())].clone()],
+                    &[world.paths[rng.below(world.paths.len())].clone()],
                     image,
                     json!({}),
                 ),
                 _ => {
-                    let board = endpoints[luck.below(endpoints.len())];
-                    let spelt = spelling(board, &mut luck);
+                    let board = endpoints[rng.below(endpoints.len())];
+                    let spelt = spelling(board, &mut rng);
                     job(&name, &own, image, json!({ "hostEndpoint": spelt }))
                 }
             };
@@ -101,11 +101,11 @@ impl Attack<'_> {
     }
 
     /// Jobs with any spec, and other specs for them.
-    pub(super) async fn any_specs(&self, mut luck: Luck) -> Result<()> {
+    pub(super) async fn any_specs(&self, mut rng: SeededRng) -> Result<()> {
         for nth in 0.. {
-            let name = specs::name(&mut luck);
-            let spec = specs::any(&mut luck, self.world, nth);
-            match luck.below(4) {
+            let name = specs::name(&mut rng);
+            let spec = specs::any(&mut rng, self.world, nth);
+            match rng.below(4) {
                 0 => self.attacker.delete::<FlashJob>(&name).await?,
                 1 => drop(self.attacker.change::<FlashJob>(&name, json!({ "spec": spec })).await?),
                 _ => drop(self.create(job(&name, &self.world.own_paths, TRUE, spec)).await?),
@@ -115,13 +115,13 @@ impl Attack<'_> {
         Ok(())
     }
 
-    pub(super) async fn churn(&self, mut luck: Luck) -> Result<()> {
+    pub(super) async fn churn(&self, mut rng: SeededRng) -> Result<()> {
         let pods = self.attacker.api::<Pod>();
         let maps = self.attacker.api::<ConfigMap>();
         let params = ListParams::default().labels(names::JOB_UID);
         for nth in 0.. {
-            let name = format!("churn-{}", luck.below(8));
-            match luck.below(9) {
+            let name = format!("churn-{}", rng.below(8));
+            match rng.below(9) {
                 choice @ 0..3 => {
                     let name = if choice == 0 { "rollout" } else { &name };
                     self.create(job(name, &self.world.own_paths, TRUE, json!({}))).await?;
@@ -171,8 +171,8 @@ impl Attack<'_> {
 }
 
 /// A board's address, written in one of many ways.
-fn spelling(board: &str, luck: &mut Luck) -> String {
-    match luck.below(5) {
+fn spelling(board: &str, rng: &mut SeededRng) -> String {
+    match rng.below(5) {
         0 => format!("{board}:80"),
         1 => format!("http://{board}/"),
         2 => format!("HTTP://{board}"),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anyhow::Result;
 use flashjob_api::flashjob::FlashJob;
 use flashjob_plan::flashjob::names;
-use flashjob_sim::Luck;
+use flashjob_sim::SeededRng;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -24,8 +24,8 @@ const CONNECTIONS: usize = 200;
 impl Attack<'_> {
     pub(super) async fn forge<K>(
         &self,
-        mut luck: Luck,
-        forgery: fn(&Target, &mut Luck, usize) -> Value,
+        mut rng: SeededRng,
+        forgery: fn(&Target, &mut SeededRng, usize) -> Value,
     ) -> Result<()>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
@@ -34,7 +34,7 @@ impl Attack<'_> {
         let target = self.target().await;
         let mut standing = VecDeque::new();
         for nth in 0.. {
-            let forged = self.attacker.create::<K>(forgery(&target, &mut luck, nth)).await?;
+            let forged = self.attacker.create::<K>(forgery(&target, &mut rng, nth)).await?;
             standing.extend(forged.map(|forged| forged.name_any()));
             if standing.len() > STANDING
                 && let Some(oldest) = standing.pop_front()
@@ -76,24 +76,24 @@ impl Attack<'_> {
         }
     }
 
-    pub(super) async fn break_ledgers(&self, mut luck: Luck) -> Result<()> {
+    pub(super) async fn break_ledgers(&self, mut rng: SeededRng) -> Result<()> {
         let maps = self.attacker.api::<ConfigMap>();
         for nth in 0.. {
             if nth < STANDING {
-                let devices = if luck.chance(1, 2) {
+                let devices = if rng.chance(1, 2) {
                     self.world.own_paths.clone()
                 } else {
                     vec![format!("not-there-{nth}")]
                 };
-                let image = if luck.chance(1, 2) { TRUE } else { FLASHER };
+                let image = if rng.chance(1, 2) { TRUE } else { FLASHER };
                 self.create(job(&format!("broken-{nth}"), &devices, image, json!({}))).await?;
             }
             sleep(4 * PACE).await;
             for map in maps.list(&ListParams::default().labels(names::SHARD)).await? {
-                if !luck.chance(1, 4) {
+                if !rng.chance(1, 4) {
                     continue;
                 }
-                let (key, new) = self.broken(map.data.clone().unwrap_or_default(), &mut luck);
+                let (key, new) = self.broken(map.data.clone().unwrap_or_default(), &mut rng);
                 let change = json!({ "data": { key: new } });
                 self.attacker.change::<ConfigMap>(&map.name_any(), change).await?;
                 sleep(PACE).await;
@@ -103,13 +103,13 @@ impl Attack<'_> {
     }
 
     /// Pods that never end, each with the name, labels and owner of a flash Pod, at a board of the victim's.
-    pub(super) async fn squat(&self, mut luck: Luck) -> Result<()> {
+    pub(super) async fn squat(&self, mut rng: SeededRng) -> Result<()> {
         let endpoints: Vec<&String> = self.world.bench.boards.values().collect();
         let mut standing = VecDeque::new();
         for nth in 0.. {
             let name = format!("squatter-{nth}");
             let held = json!({ "suspend": true });
-            let owner = match luck.below(3) {
+            let owner = match rng.below(3) {
                 // Of a job that never was. With `*` a real one may take any board, and needs no forgery for it.
                 choice if choice == 0 || !self.plot.own => {
                     Some(format!("00000000-0000-4000-8000-{nth:012}"))
@@ -123,7 +123,7 @@ impl Attack<'_> {
             let forged = squatter(&name, &owner.unwrap_or_default(), board);
             let forged = self.attacker.create::<Pod>(forged).await?;
             // Half of the jobs go and leave their Pods behind.
-            if luck.chance(1, 2) {
+            if rng.chance(1, 2) {
                 self.attacker.delete::<FlashJob>(&name).await?;
                 let change = json!({ "metadata": { "finalizers": null } });
                 self.attacker.change::<FlashJob>(&name, change).await?;
@@ -160,15 +160,15 @@ impl Attack<'_> {
     }
 
     /// A key of a ledger, and something else for it.
-    fn broken(&self, data: BTreeMap<String, String>, luck: &mut Luck) -> (String, String) {
+    fn broken(&self, data: BTreeMap<String, String>, rng: &mut SeededRng) -> (String, String) {
         let keys: Vec<&String> = data.keys().collect();
-        let key = luck.pick(&keys).map_or_else(|| "header".to_owned(), |key| (*key).clone());
+        let key = rng.pick(&keys).map_or_else(|| "header".to_owned(), |key| (*key).clone());
         let old = data.get(&key).and_then(|text| serde_json::from_str(text).ok());
         let old = old.filter(Value::is_object).unwrap_or_else(|| json!({}));
-        let new = match luck.below(6) {
+        let new = match rng.below(6) {
             0 => "{".to_owned(),
-            _ if key == "header" => nonsense(old, luck).to_string(),
-            _ => broken_record(old, luck, self.world).to_string(),
+            _ if key == "header" => nonsense(old, rng).to_string(),
+            _ => broken_record(old, rng, self.world).to_string(),
         };
         (key, new)
     }

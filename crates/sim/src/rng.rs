@@ -1,17 +1,17 @@
-//! Chance that can be had again: every choice of a run comes from its seed, so a run that went wrong is run once more.
+//! Random numbers that can be had again: every choice of a run comes from its seed, so a run that went wrong is run once more.
 
 /// SplitMix64: small, and good enough to choose boards and moments.
 #[derive(Debug, Clone)]
-pub struct Luck(u64);
+pub struct SeededRng(u64);
 
-impl Luck {
+impl SeededRng {
     /// The same seed gives the same choices.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Any number.
-    // An endless iterator would be no better: nobody wants to collect luck.
+    // An endless iterator would be no better: nobody wants to collect them.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -53,22 +53,22 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_choices_on_every_machine() {
-        let mut luck = Luck::new(1_234_567);
+        let mut rng = SeededRng::new(1_234_567);
         // The figures of the algorithm's reference implementation.
         let wanted = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973];
-        assert_eq!([luck.next(), luck.next()], wanted);
+        assert_eq!([rng.next(), rng.next()], wanted);
     }
 
     #[test]
     fn a_shuffle_loses_nothing_and_a_chance_is_as_likely_as_it_says() {
-        let mut luck = Luck::new(7);
+        let mut rng = SeededRng::new(7);
         let mut all: Vec<usize> = (0..100).collect();
-        luck.shuffle(&mut all);
+        rng.shuffle(&mut all);
         assert_ne!(all, (0..100).collect::<Vec<_>>());
         all.sort_unstable();
         assert_eq!(all, (0..100).collect::<Vec<_>>());
-        let often = (0..10_000).filter(|_| luck.chance(1, 10)).count();
+        let often = (0..10_000).filter(|_| rng.chance(1, 10)).count();
         assert!((800..1200).contains(&often), "{often}");
-        assert_eq!(luck.pick::<u8>(&[]), None);
+        assert_eq!(rng.pick::<u8>(&[]), None);
     }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::world::World;
 
-pub struct Tale {
+pub struct Story {
     pub jobs: Vec<World>,
     boards: Boards,
     statuses: Vec<String>,
@@ -19,9 +19,9 @@ pub struct Tale {
     text: String,
 }
 
-impl Tale {
-    /// A tale of these jobs, the older first, with the rule it shows. Addresses come when the tale says so.
-    pub fn new(title: &str, rule: &str, jobs: Vec<World>) -> Tale {
+impl Story {
+    /// A story of these jobs, the older first, with the rule it shows. Addresses come when the story says so.
+    pub fn new(title: &str, rule: &str, jobs: Vec<World>) -> Story {
         let mut boards = Boards::default();
         let mut jobs = jobs;
         for world in &mut jobs {
@@ -31,7 +31,7 @@ impl Tale {
         }
         let statuses = vec![String::new(); jobs.len()];
         let text = format!("{title}\n{}\n{rule}\n", "=".repeat(title.len()));
-        Tale { jobs, boards, statuses, told_at: None, text }
+        Story { jobs, boards, statuses, told_at: None, text }
     }
 
     /// Something happens, and the operator does what follows from it, until there is nothing more to do.

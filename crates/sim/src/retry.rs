@@ -10,8 +10,11 @@ use tracing::warn;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The name that node/kubelet knows it by.
+pub(crate) use self::retry as insist;
+
 /// Calls the API until it takes the call. `None`: the object is gone, or its name is another object's by now.
-pub(crate) async fn insist<T, F, Fut>(what: &str, call: F) -> Option<T>
+pub(crate) async fn retry<T, F, Fut>(what: &str, call: F) -> Option<T>
 where
     F: Fn() -> Fut,
     Fut: Future<Output = kube::Result<T>>,
