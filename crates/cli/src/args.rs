@@ -9,7 +9,7 @@ mod values;
 
 pub use values::{amount, duration, seconds};
 
-use crate::flashjob::args::Command;
+use crate::flashjob::args::FlashjobCommand;
 
 /// Exit codes, the same for all commands.
 const EXIT_CODES: &str = "\
@@ -37,7 +37,7 @@ pub struct Cli {
     #[command(flatten)]
     pub connection: Connection,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: FlashjobCommand,
 }
 
 /// How the cluster is reached, as with kubectl.
@@ -68,18 +68,18 @@ pub struct Connection {
 }
 
 /// What the terminal is like, as far as the environment says.
-pub struct Surroundings {
+pub struct TerminalEnv {
     /// The user wants no colours: NO_COLOR is set.
     pub plain: bool,
     /// The cursor cannot be moved.
     pub dumb: bool,
 }
 
-impl Surroundings {
+impl TerminalEnv {
     #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
-    pub fn read() -> Surroundings {
+    pub fn read() -> TerminalEnv {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        Surroundings {
+        TerminalEnv {
             plain: set("NO_COLOR").is_some(),
             dumb: set("TERM").is_some_and(|term| term == "dumb"),
         }

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-/// Now.
 #[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
 pub fn now() -> Timestamp {
     Timestamp::now()

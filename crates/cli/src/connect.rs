@@ -51,8 +51,8 @@ impl Connection {
     }
 }
 
-/// An error in the server's own words, or the network's.
-pub fn words(error: &kube::Error) -> String {
+/// The server's own message, or the network's.
+pub fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         kube::Error::Service(cause) => innermost(cause.as_ref()),
@@ -85,11 +85,11 @@ pub fn advice(error: &kube::Error) -> &'static str {
     }
 }
 
-/// Turns the error of a call into one for people: what was tried, the server's words, what to do.
+/// Turns the error of a call into one for people: what was tried, the server's message, what to do.
 pub fn failed(what: impl std::fmt::Display, error: &kube::Error) -> anyhow::Error {
-    let words = words(error);
+    let message = message(error);
     match advice(error) {
-        "" => anyhow::anyhow!("{what}: {words}"),
-        advice => anyhow::anyhow!("{what}: {words}\n{advice}"),
+        "" => anyhow::anyhow!("{what}: {message}"),
+        advice => anyhow::anyhow!("{what}: {message}\n{advice}"),
     }
 }

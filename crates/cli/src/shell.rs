@@ -1,11 +1,11 @@
-//! Where words go: data to standard output, everything for people to standard error.
+//! Where text goes: data to standard output, everything for people to standard error.
 
 use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 use rustix::termios::tcgetwinsize;
 
-use crate::args::Surroundings;
+use crate::args::TerminalEnv;
 
 /// Standard output and standard error, and what they are connected to.
 pub struct Shell {
@@ -25,7 +25,7 @@ pub enum Style {
 impl Shell {
     pub fn new() -> Shell {
         let terminal = std::io::stderr().is_terminal();
-        let Surroundings { plain, dumb } = Surroundings::read();
+        let TerminalEnv { plain, dumb } = TerminalEnv::read();
         Shell {
             colour: terminal && !plain && !dumb,
             live: terminal && !dumb,
@@ -73,14 +73,14 @@ impl Shell {
     }
 
     pub fn error(&self, error: &anyhow::Error) {
-        let mut words: Vec<String> = Vec::new();
+        let mut messages: Vec<String> = Vec::new();
         for cause in error.chain().map(ToString::to_string) {
-            // Some errors tell their cause's words as well as their own.
-            if !words.iter().any(|said| said.contains(&cause)) {
-                words.push(cause);
+            // Some errors repeat their cause's message.
+            if !messages.iter().any(|said| said.contains(&cause)) {
+                messages.push(cause);
             }
         }
-        self.say(&format!("{} {}", self.paint(Style::Bad, "error:"), words.join(": ")));
+        self.say(&format!("{} {}", self.paint(Style::Bad, "error:"), messages.join(": ")));
     }
 
     /// Text in a style, where there are colours.

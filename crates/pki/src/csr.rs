@@ -25,14 +25,14 @@ pub fn create(key: &PrivateKey, common_name: &str) -> Result<String, Error> {
 pub fn read(text: &[u8]) -> Result<PublicKey, Error> {
     let pem = CertificateSigningRequestDer::from_pem_slice(text);
     let der = pem.map_err(|_| Error::UnreadableCsr)?;
-    let request = Request::from_der(&der).map_err(|_| Error::UnreadableCsr)?;
-    let key = PublicKey::from_spki(request.spki, request.key)?;
-    request.verify()?;
+    let parts = CsrParts::from_der(&der).map_err(|_| Error::UnreadableCsr)?;
+    let key = PublicKey::from_spki(parts.spki, parts.key)?;
+    parts.verify()?;
     Ok(key)
 }
 
 /// What of a CSR is used, as it stands there: a signature is over bytes.
-struct Request<'a> {
+struct CsrParts<'a> {
     info: &'a [u8],
     spki: &'a [u8],
     key_algorithm: &'a [u8],
@@ -41,7 +41,7 @@ struct Request<'a> {
     signature: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> CsrParts<'a> {
     fn from_der(der: &'a [u8]) -> der::Result<Self> {
         let mut outer = open(der)?;
         let info = outer.tlv_bytes()?;

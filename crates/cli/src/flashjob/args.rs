@@ -9,10 +9,10 @@ use crate::args::{amount, duration, seconds};
 
 mod server_cert;
 
-pub use server_cert::{Leaf, ServerCert};
+pub use server_cert::{Leaf, ServerCertCommand};
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum FlashjobCommand {
     /// List the devices Akri has found, which job is flashing them, and how the last flash went
     #[command(
         visible_alias = "device",
@@ -22,7 +22,7 @@ Examples:
   kubectl flashjob devices --device esp32s3 --version '<0.2.0'
   kubectl flashjob devices -n site-a -o json"
     )]
-    Devices(Devices),
+    Devices(DevicesArgs),
     /// Flash devices: asks what to do on a terminal, or takes it from flags and asks nothing
     #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
     --batch-size 5 --delay 60 --wait
   kubectl flashjob flash --uuid site-a/http-disc-ac7d96 --dry-run \\
     --firmware registry.example/thermo:0.2.0")]
-    Flash(Box<Flash>),
+    Flash(Box<FlashArgs>),
     /// Say what a job would do to each device, without touching any
     #[command(after_help = "\
 The operator's own settings (--device-namespaces, --max-parallel and others) are not known here.
@@ -41,7 +41,7 @@ Examples:
   kubectl flashjob plan --device esp32s3 --batch-size 25% \\
     --firmware registry.example/thermo:0.2.0
   kubectl flashjob plan -f job.yaml")]
-    Plan(Box<Plan>),
+    Plan(Box<PlanArgs>),
     /// Follow a rollout, hold it, let it go on, end it, or look at its past
     #[command(
         subcommand,
@@ -50,7 +50,7 @@ Examples:
   kubectl flashjob rollout status thermo-0.2.0 --wait
   kubectl flashjob rollout pause thermo-0.2.0"
     )]
-    Rollout(Rollout),
+    Rollout(RolloutCommand),
     /// Show what the flash Pods of a job say
     #[command(after_help = "\
 A flash Pod is there while its device is flashed. What it said last is in `explain` and in the job's status.
@@ -58,12 +58,12 @@ A flash Pod is there while its device is flashed. What it said last is in `expla
 Examples:
   kubectl flashjob logs thermo-0.2.0
   kubectl flashjob logs thermo-0.2.0 --device http-disc-ac7d96 -f")]
-    Logs(Logs),
+    Logs(LogsArgs),
     /// Say of every device that is not done why, and what to do
     #[command(after_help = "\
 Examples:
   kubectl flashjob explain thermo-0.2.0")]
-    Explain(Named),
+    Explain(JobName),
     /// Look whether everything is there that a flash needs
     #[command(after_help = "\
 Examples:
@@ -78,7 +78,7 @@ Examples:
   kubectl flashjob server-cert create --dir ./pinned
   kubectl flashjob server-cert renew --dir ./pinned"
     )]
-    ServerCert(ServerCert),
+    ServerCert(ServerCertCommand),
     /// Write a completion script for a shell
     #[command(after_help = "\
 The script completes `kubectl-flashjob`. For `kubectl flashjob`, put kubectl_complete-flashjob on the PATH as well, as `make \
@@ -89,7 +89,7 @@ Examples:
   kubectl flashjob completion fish >~/.config/fish/completions/kubectl-flashjob.fish")]
     Completion {
         /// Which shell
-        shell: Shell,
+        shell: CompletionShell,
     },
     /// What kubectl asks for the words that may come next
     #[command(name = "__complete", hide = true)]
@@ -100,7 +100,7 @@ Examples:
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Shell {
+pub enum CompletionShell {
     Bash,
     Zsh,
     Fish,
@@ -125,7 +125,7 @@ pub struct Choice {
 }
 
 #[derive(Debug, Args)]
-pub struct Devices {
+pub struct DevicesArgs {
     #[command(flatten)]
     pub choice: Choice,
     /// Look in all namespaces, as it does without -n, too
@@ -154,7 +154,7 @@ pub enum Output {
 /// What to flash and how.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "What and how")]
-pub struct Wishes {
+pub struct FlashOptions {
     /// The firmware: an OCI image by tag or digest
     #[arg(long, value_name = "IMAGE")]
     pub firmware: Option<String>,
@@ -178,21 +178,21 @@ pub struct Wishes {
     pub max_failures: Option<String>,
     /// What counts as done: the version a device reports, that it restarted, or that it took the image
     #[arg(long, value_enum)]
-    pub verify: Option<Verify>,
+    pub verify: Option<VerifyArg>,
     /// The name of the FlashJob [default: from firmware and version]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Verify {
+pub enum VerifyArg {
     Version,
     Restart,
     None,
 }
 
 #[derive(Debug, Args)]
-pub struct Flash {
+pub struct FlashArgs {
     #[command(flatten)]
     pub choice: Choice,
     /// Every device Akri knows; without any other choice this needs --yes
@@ -202,7 +202,7 @@ pub struct Flash {
     #[arg(long, help_heading = "Which devices", conflicts_with_all = ["all", "uuid"])]
     pub pick: bool,
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub options: FlashOptions,
     /// Also write the job as the original operator takes it, with its eight fields and nothing else; - is standard output
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
@@ -216,18 +216,18 @@ pub struct Flash {
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
-    pub waiting: Waiting,
+    pub waiting: WaitArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct Plan {
+pub struct PlanArgs {
     #[command(flatten)]
     pub choice: Choice,
     /// Every device Akri knows
     #[arg(long, help_heading = "Which devices")]
     pub all: bool,
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub options: FlashOptions,
     /// The FlashJob in this file; - is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["all", "device", "app", "uuid", "selector", "firmware"])]
     pub filename: Option<PathBuf>,
@@ -245,7 +245,7 @@ pub enum PlanOutput {
 
 /// Whether to stay until the end.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct Waiting {
+pub struct WaitArgs {
     /// Stay and show how it goes until the rollout has ended
     #[arg(short, long)]
     pub wait: bool,
@@ -255,13 +255,13 @@ pub struct Waiting {
 }
 
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct JobName {
     /// The FlashJob
     pub name: String,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Rollout {
+pub enum RolloutCommand {
     /// Show how far a rollout is; with --wait until it has ended
     #[command(after_help = "\
 Examples:
@@ -269,27 +269,27 @@ Examples:
   kubectl flashjob rollout status thermo-0.2.0 --wait --timeout 30m")]
     Status {
         #[command(flatten)]
-        job: Named,
+        job: JobName,
         #[command(flatten)]
-        waiting: Waiting,
+        waiting: WaitArgs,
     },
     /// Start nothing new; what is being flashed finishes
     #[command(after_help = "Examples:\n  kubectl flashjob rollout pause thermo-0.2.0")]
-    Pause(Named),
+    Pause(JobName),
     /// Go on after pause or abort
     #[command(after_help = "Examples:\n  kubectl flashjob rollout resume thermo-0.2.0")]
-    Resume(Named),
+    Resume(JobName),
     /// End it: start nothing new, let what is being flashed finish
     #[command(after_help = "Examples:\n  kubectl flashjob rollout abort thermo-0.2.0")]
-    Abort(Named),
+    Abort(JobName),
     /// Try the devices that failed again
     #[command(after_help = "Examples:\n  kubectl flashjob rollout retry thermo-0.2.0")]
-    Retry(Named),
+    Retry(JobName),
     /// List the firmware this job has rolled out so far
     #[command(after_help = "Examples:\n  kubectl flashjob rollout history thermo-0.2.0")]
     History {
         #[command(flatten)]
-        job: Named,
+        job: JobName,
         /// How to print it
         #[arg(short, long, value_enum, default_value_t = PlanOutput::Table)]
         output: PlanOutput,
@@ -297,9 +297,9 @@ Examples:
 }
 
 #[derive(Debug, Args)]
-pub struct Logs {
+pub struct LogsArgs {
     #[command(flatten)]
-    pub job: Named,
+    pub job: JobName,
     /// Only this device, as the job names it or by the name of its Instance; may be given several times
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,

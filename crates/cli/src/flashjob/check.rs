@@ -1,7 +1,7 @@
 //! `kubectl flashjob check`: is everything there that a flash needs?
 //!
-//! First everything is looked at, each thing by itself, so that one that cannot be seen hides no other. Then it is judged,
-//! by functions that see nothing but what was found.
+//! First everything is read, each thing by itself, so that one that cannot be read hides no other. Then it is judged, by
+//! functions that see nothing but what was read.
 
 mod cluster;
 mod flasher;
@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::args::Connection;
 use crate::clock;
-use crate::exit::End;
+use crate::exit::Exit;
 use crate::shell::{Shell, Style, clean};
 
 /// How a thing is.
@@ -32,99 +32,99 @@ enum Mark {
 
 /// What was found about one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct Check {
     mark: Mark,
     what: &'static str,
     finding: String,
     fix: Option<String>,
 }
 
-impl Line {
-    fn ok(what: &'static str, finding: impl Into<String>) -> Line {
-        Line { mark: Mark::Ok, what, finding: finding.into(), fix: None }
+impl Check {
+    fn ok(what: &'static str, finding: impl Into<String>) -> Check {
+        Check { mark: Mark::Ok, what, finding: finding.into(), fix: None }
     }
 
-    fn fail(what: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Line {
-        Line { mark: Mark::Fail, what, finding: finding.into(), fix: Some(fix.into()) }
+    fn fail(what: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { mark: Mark::Fail, what, finding: finding.into(), fix: Some(fix.into()) }
     }
 
-    fn unsure(what: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Line {
-        Line { mark: Mark::Unsure, what, finding: finding.into(), fix: Some(fix.into()) }
+    fn unsure(what: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { mark: Mark::Unsure, what, finding: finding.into(), fix: Some(fix.into()) }
     }
 }
 
-/// Why a thing could not be looked at.
+/// Why a thing could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Unseen {
+enum ReadError {
     /// The user may not.
     Forbidden,
-    /// In the server's or the network's words.
+    /// With the server's message, or the network's.
     Failed(String),
 }
 
-impl Unseen {
-    /// A line that says so.
-    fn line(&self, what: &'static str, whom: &str) -> Line {
+impl ReadError {
+    /// What is said of a thing that could not be read.
+    fn unsure(&self, what: &'static str, whom: &str) -> Check {
         match self {
-            Unseen::Forbidden => {
-                Line::unsure(what, "you may not look", format!("somebody who may: {whom}"))
+            ReadError::Forbidden => {
+                Check::unsure(what, "you may not look", format!("somebody who may: {whom}"))
             }
-            Unseen::Failed(words) => {
+            ReadError::Failed(message) => {
                 let fix = "see what is said of the API server, then again: kubectl flashjob check";
-                Line::unsure(what, format!("cannot be read: {words}"), fix)
+                Check::unsure(what, format!("cannot be read: {message}"), fix)
             }
         }
     }
 }
 
-/// What was seen of a thing, or why not.
-type Seen<T> = Result<T, Unseen>;
+/// What was read of a thing, or why not.
+type Observed<T> = Result<T, ReadError>;
 
-pub async fn run(to: &Connection, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, shell: &Shell) -> Result<Exit> {
     let to = to.open().await?;
     let now = clock::now();
-    let seen = observe::everything(&to).await;
-    let lines = judge(&seen, &to.namespace, now);
+    let observed = observe::everything(&to).await;
+    let checks = judge(&observed, &to.namespace, now);
     let terminal = std::io::stdout().is_terminal();
     let mut text = String::new();
-    for line in &lines {
+    for check in &checks {
         // Colours are decided by standard error; this goes to standard output, which may be a file.
         let paint = |style, word: &str| {
             if terminal { shell.paint(style, word) } else { word.to_owned() }
         };
-        text.push_str(&draw(line, paint));
+        text.push_str(&draw(check, paint));
     }
     shell.out(&text)?;
-    if lines.iter().any(|line| line.mark == Mark::Fail) {
-        return Ok(End::NotAllDone);
+    if checks.iter().any(|check| check.mark == Mark::Fail) {
+        return Ok(Exit::NotAllDone);
     }
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// Everything there is to say.
-fn judge(seen: &observe::Observations, namespace: &str, now: Timestamp) -> Vec<Line> {
-    let mut lines = vec![
-        cluster::api_server(&seen.version),
-        cluster::flashjobs(&seen.crd),
-        cluster::operator(&seen.deployment, &seen.lease, now),
-        cluster::akri(&seen.devices),
-        cluster::load_balancer(&seen.services, now),
-        flasher::certificate(&seen.secret, namespace, now),
-        flasher::attestation(&seen.settings, &seen.dice_service, namespace),
+fn judge(observed: &observe::Observations, namespace: &str, now: Timestamp) -> Vec<Check> {
+    let mut checks = vec![
+        cluster::api_server(&observed.version),
+        cluster::flashjobs(&observed.crd),
+        cluster::operator(&observed.deployment, &observed.lease, now),
+        cluster::akri(&observed.devices),
+        cluster::load_balancer(&observed.services, now),
+        flasher::certificate(&observed.secret, namespace, now),
+        flasher::attestation(&observed.settings, &observed.dice_service, namespace),
     ];
-    lines.extend(rights::judge(&seen.rights, namespace));
-    lines.push(writers::judge(&seen.rbac, namespace));
-    lines
+    checks.extend(rights::judge(&observed.rights, namespace));
+    checks.push(writers::judge(&observed.rbac, namespace));
+    checks
 }
 
-fn draw(line: &Line, paint: impl Fn(Style, &str) -> String) -> String {
-    let mark = match line.mark {
+fn draw(check: &Check, paint: impl Fn(Style, &str) -> String) -> String {
+    let mark = match check.mark {
         Mark::Ok => paint(Style::Good, "ok  "),
         Mark::Fail => paint(Style::Bad, "FAIL"),
         Mark::Unsure => paint(Style::Bold, "?   "),
     };
-    let mut text = format!("{mark}  {}: {}\n", line.what, clean(&line.finding));
-    if let Some(fix) = &line.fix {
+    let mut text = format!("{mark}  {}: {}\n", check.what, clean(&check.finding));
+    if let Some(fix) = &check.fix {
         text.push_str(&format!("      fix: {}\n", clean(fix)));
     }
     text

@@ -5,8 +5,8 @@ use clap::{Arg, Command, CommandFactory};
 use kube::api::ListParams;
 
 use crate::args::{Cli, Connection};
-use crate::exit::End;
-use crate::flashjob::args::Shell as Wanted;
+use crate::exit::Exit;
+use crate::flashjob::args::CompletionShell;
 use crate::flashjob::read;
 use crate::shell::Shell;
 
@@ -17,28 +17,27 @@ const FILES: &str = ":0";
 /// How many jobs are offered.
 const MOST: u32 = 500;
 
-/// Writes the script of a shell.
-pub fn script(wanted: Wanted, shell: &Shell) -> Result<End> {
+pub fn script(wanted: CompletionShell, shell: &Shell) -> Result<Exit> {
     let mut command = Cli::command().bin_name("kubectl-flashjob").name("kubectl-flashjob");
     let mut text = Vec::new();
     let name = "kubectl-flashjob";
     match wanted {
-        Wanted::Bash => {
+        CompletionShell::Bash => {
             clap_complete::generate(clap_complete::Shell::Bash, &mut command, name, &mut text)
         }
-        Wanted::Zsh => {
+        CompletionShell::Zsh => {
             clap_complete::generate(clap_complete::Shell::Zsh, &mut command, name, &mut text)
         }
-        Wanted::Fish => {
+        CompletionShell::Fish => {
             clap_complete::generate(clap_complete::Shell::Fish, &mut command, name, &mut text)
         }
     }
     shell.out(&String::from_utf8_lossy(&text))?;
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// What may come next, one to a line, and then kubectl's directive. The last word is the one that is being typed.
-pub async fn words(to: &Connection, words: &[String], shell: &Shell) -> Result<End> {
+pub async fn words(to: &Connection, words: &[String], shell: &Shell) -> Result<Exit> {
     let mut root = Cli::command();
     root.build();
     let (typed, before) = match words.split_last() {
@@ -71,7 +70,7 @@ pub async fn words(to: &Connection, words: &[String], shell: &Shell) -> Result<E
     text += directive;
     text.push('\n');
     shell.out(&text)?;
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 enum Expects<'a> {

@@ -11,15 +11,15 @@ use serde::Serialize;
 
 use crate::args::Connection;
 use crate::clock;
-use crate::exit::End;
-use crate::flashjob::args::{Devices, Output};
+use crate::exit::Exit;
+use crate::flashjob::args::{DevicesArgs, Output};
 use crate::flashjob::filter::Filter;
 use crate::flashjob::fleet::{AtWork, Fleet, Involved, LastResult};
 use crate::flashjob::read::{self, Scope};
 use crate::shell::Shell;
 use crate::table::{ago, or_dash, table};
 
-/// `--watch` looks again when a device or a job has changed, and not more often than this.
+/// `--watch` lists again when a device or a job has changed, and not more often than this.
 const PAUSE: Duration = Duration::from_secs(1);
 /// And at the latest after this.
 const LATEST: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const LATEST: Duration = Duration::from_secs(60);
 /// A device as `-o json` and `-o yaml` print it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Device {
+struct ListedDevice {
     namespace: String,
     name: String,
     uuid: String,
@@ -42,10 +42,10 @@ struct Device {
     last_result: Option<LastResult>,
 }
 
-impl Device {
-    fn new(instance: &Instance, involved: Option<&Involved>) -> Device {
+impl ListedDevice {
+    fn new(instance: &Instance, involved: Option<&Involved>) -> ListedDevice {
         let involved = involved.cloned().unwrap_or_default();
-        Device {
+        ListedDevice {
             namespace: instance.namespace.clone(),
             name: instance.name.clone(),
             uuid: instance.uid.clone(),
@@ -60,14 +60,14 @@ impl Device {
     }
 }
 
-pub async fn run(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, wanted: &DevicesArgs, shell: &Shell) -> Result<Exit> {
     tokio::select! {
         end = show(to, wanted, shell) => end,
-        _ = tokio::signal::ctrl_c() => Ok(End::Interrupted),
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
-async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
+async fn show(to: &Connection, wanted: &DevicesArgs, shell: &Shell) -> Result<Exit> {
     let filter = Filter::of(&wanted.choice, wanted.version.as_ref(), to.namespace.as_ref())?;
     let connected = to.open().await?;
     let scope = match &to.namespace {
@@ -77,7 +77,7 @@ async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
     let selector = wanted.choice.selector.as_deref().unwrap_or_default();
     let namespace = to.namespace.as_deref();
     let mut changes = read::changes(&connected.client, namespace);
-    let mut known: HashMap<String, Device> = HashMap::new();
+    let mut known: HashMap<String, ListedDevice> = HashMap::new();
     let mut told = Vec::new();
     let mut first = true;
     loop {
@@ -89,8 +89,8 @@ async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
         let (chosen, missing) = filter.choose(&fleet.instances, &connected.namespace);
         let involved = fleet.involved();
         let path = |i: &Instance| format!("{}/{}", i.namespace, i.name);
-        let devices = chosen.into_iter().map(|i| Device::new(i, involved.get(&path(i))));
-        let mut devices: Vec<Device> = devices.collect();
+        let devices = chosen.into_iter().map(|i| ListedDevice::new(i, involved.get(&path(i))));
+        let mut devices: Vec<ListedDevice> = devices.collect();
         if !wanted.choice.is_given() && wanted.version.is_none() {
             devices.extend(away(&fleet, &involved, namespace));
             devices.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -110,7 +110,7 @@ async fn show(to: &Connection, wanted: &Devices, shell: &Shell) -> Result<End> {
             shell.out(&print(&devices, wanted.output, clock::now(), first)?)?;
         }
         if !wanted.watch {
-            return Ok(End::Done);
+            return Ok(Exit::Done);
         }
         first = false;
         tokio::time::sleep(PAUSE).await;
@@ -123,7 +123,7 @@ fn away(
     fleet: &Fleet,
     involved: &HashMap<String, Involved>,
     namespace: Option<&str>,
-) -> Vec<Device> {
+) -> Vec<ListedDevice> {
     let here: HashSet<(&str, &str)> =
         fleet.instances.iter().map(|i| (i.namespace.as_str(), i.name.as_str())).collect();
     let at_work = involved.iter().filter(|(_, involved)| involved.at_work.is_some());
@@ -133,13 +133,13 @@ fn away(
     });
     away.map(|((namespace, name), involved)| {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        Device::new(&Instance { namespace, name, ..Instance::default() }, Some(involved))
+        ListedDevice::new(&Instance { namespace, name, ..Instance::default() }, Some(involved))
     })
     .collect()
 }
 
 /// Devices in one of the forms there are.
-fn print(devices: &[Device], output: Output, now: Timestamp, header: bool) -> Result<String> {
+fn print(devices: &[ListedDevice], output: Output, now: Timestamp, header: bool) -> Result<String> {
     let text = match output {
         Output::Json => serde_json::to_string_pretty(&List { devices })? + "\n",
         Output::Yaml => serde_saphyr::to_string(&List { devices })?,
@@ -151,7 +151,7 @@ fn print(devices: &[Device], output: Output, now: Timestamp, header: bool) -> Re
             table(head, &devices.iter().map(|d| columns(d, now)).collect::<Vec<_>>())
         }
         Output::Wide => {
-            let line = |d: &Device| {
+            let line = |d: &ListedDevice| {
                 let [namespace, name, device, application, version, job, last] = columns(d, now);
                 let more = [&d.endpoint, &d.configuration, &d.uuid].map(|text| or_dash(text));
                 let [endpoint, configuration, uuid] = more;
@@ -192,10 +192,10 @@ fn print(devices: &[Device], output: Output, now: Timestamp, header: bool) -> Re
 
 #[derive(Serialize)]
 struct List<'a> {
-    devices: &'a [Device],
+    devices: &'a [ListedDevice],
 }
 
-fn columns(device: &Device, now: Timestamp) -> [String; 7] {
+fn columns(device: &ListedDevice, now: Timestamp) -> [String; 7] {
     let job = device.at_work.as_ref().map(|w| format!("{} ({})", w.job, w.state));
     [
         or_dash(&device.namespace),
@@ -210,15 +210,15 @@ fn columns(device: &Device, now: Timestamp) -> [String; 7] {
 
 /// Such as "Succeeded 0.2.0, 3m ago", "Failed NoCallback 0.2.0, 5h ago".
 fn result(last: &LastResult, now: Timestamp) -> String {
-    let mut words = last.result.clone();
+    let mut text = last.result.clone();
     for word in [last.reason.as_deref().unwrap_or_default(), &last.version] {
         if !word.is_empty() {
-            words = format!("{words} {word}");
+            text = format!("{text} {word}");
         }
     }
     match last.at {
-        Some(at) => format!("{words}, {} ago", ago(at, now)),
-        None => words,
+        Some(at) => format!("{text}, {} ago", ago(at, now)),
+        None => text,
     }
 }
 

@@ -4,19 +4,19 @@ use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, FlashJobStatus, InFlight, Phase, Reason};
 
 use crate::args::Connection;
-use crate::exit::End;
-use crate::flashjob::read::{self, Job};
+use crate::exit::Exit;
+use crate::flashjob::read::{self, JobObject};
 use crate::shell::{Shell, clean};
 
-pub async fn run(to: &Connection, name: &str, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, name: &str, shell: &Shell) -> Result<Exit> {
     let to = to.open().await?;
     let job = read::job(&to.client, &to.namespace, name).await?;
     shell.out(&(explain(&job).join("\n") + "\n"))?;
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// The job in a sentence, and one or two for each device that is not done.
-fn explain(job: &Job) -> Vec<String> {
+fn explain(job: &JobObject) -> Vec<String> {
     let status = &job.status;
     let mut lines = vec![clean(&about(job))];
     lines.extend(of_job(job).map(|todo| format!("  What to do: {todo}")));
@@ -44,7 +44,7 @@ fn explain(job: &Job) -> Vec<String> {
     lines
 }
 
-fn about(job: &Job) -> String {
+fn about(job: &JobObject) -> String {
     let name = job.name();
     let message = job.status.message.as_deref().unwrap_or_default();
     match job.status.phase {
@@ -59,7 +59,7 @@ fn about(job: &Job) -> String {
 }
 
 /// What is to be done about the job as a whole.
-fn of_job(job: &Job) -> Option<String> {
+fn of_job(job: &JobObject) -> Option<String> {
     let status = &job.status;
     let Some(phase) = status.phase else {
         return Some("look whether the operator runs: kubectl flashjob check".to_owned());

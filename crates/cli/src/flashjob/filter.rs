@@ -5,7 +5,7 @@ use flashjob_api::flashjob::DeviceSelector;
 use flashjob_plan::flashjob::instances::{Found, Instance, Instances};
 use flashjob_plan::flashjob::selector::Selector;
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::flashjob::args::Choice;
 
 /// Devices by what they are and by name. Labels are the API server's business.
@@ -21,7 +21,7 @@ impl Filter {
         choice: &Choice,
         version: Option<&String>,
         namespace: Option<&String>,
-    ) -> Result<Filter, Usage> {
+    ) -> Result<Filter, UsageError> {
         let given = choice.device.is_some() || choice.app.is_some() || version.is_some();
         let wanted = DeviceSelector {
             device: choice.device.clone(),
@@ -35,7 +35,7 @@ impl Filter {
             text.replace("spec.deviceSelector.version", "--version")
                 .replace("spec.deviceSelector", "the choice of devices")
         };
-        let selector = selector.map_err(|invalid| Usage(flags(&invalid.0)))?;
+        let selector = selector.map_err(|invalid| UsageError(flags(&invalid.0)))?;
         let uuid = choice.uuid.iter().map(|u| u.trim().to_owned()).filter(|u| !u.is_empty());
         Ok(Filter { selector, namespace: namespace.cloned(), uuid: uuid.collect() })
     }

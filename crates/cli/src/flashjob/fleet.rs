@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-use crate::flashjob::read::{self, Job, Scope};
+use crate::flashjob::read::{self, JobObject, Scope};
 
 /// Everything there is to know.
 pub struct Fleet {
     pub instances: Vec<Instance>,
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobObject>,
     pub ledgers: Option<HashMap<String, Ledger>>,
     /// What could not be seen.
     pub notes: Vec<String>,
@@ -103,7 +103,7 @@ impl Fleet {
 }
 
 /// What a job's ledger says.
-fn remembered(all: &mut HashMap<String, Involved>, job: &Job, ledger: &Ledger) {
+fn remembered(all: &mut HashMap<String, Involved>, job: &JobObject, ledger: &Ledger) {
     for record in ledger.records.iter().filter(|r| !r.twin) {
         let Some(pinned) = &record.pinned else { continue };
         let entry = all.entry(format!("{}/{}", pinned.namespace, pinned.name)).or_default();
@@ -134,7 +134,7 @@ fn remembered(all: &mut HashMap<String, Involved>, job: &Job, ledger: &Ledger) {
 }
 
 /// What a job's status says.
-fn said(all: &mut HashMap<String, Involved>, index: &Instances, job: &Job) {
+fn said(all: &mut HashMap<String, Involved>, index: &Instances, job: &JobObject) {
     let version = job.spec["version"].as_str().unwrap_or_default();
     let at = job.status.completion_time.as_ref().map(|time| time.0);
     let last = |result: &str, reason: Option<String>, message: Option<String>| LastResult {
@@ -160,7 +160,7 @@ fn said(all: &mut HashMap<String, Involved>, index: &Instances, job: &Job) {
     }
 }
 
-fn path_of(index: &Instances, job: &Job, written: &str) -> Option<String> {
+fn path_of(index: &Instances, job: &JobObject, written: &str) -> Option<String> {
     let own = job.metadata.namespace.as_deref().unwrap_or_default();
     match index.find(written, own, |_| true) {
         Found::One(instance) => Some(format!("{}/{}", instance.namespace, instance.name)),

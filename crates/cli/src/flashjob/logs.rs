@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_api::flashjob::DeviceState;
+use flashjob_api::flashjob::flash_pod::CONTAINER;
 use flashjob_plan::flashjob::names;
 use futures::stream::SelectAll;
 use futures::{AsyncBufReadExt, StreamExt};
@@ -14,40 +15,37 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::args::Connection;
 use crate::connect::{Connected, failed};
-use crate::exit::End;
-use crate::flashjob::args::Logs;
-use crate::flashjob::read::{self, Job};
+use crate::exit::Exit;
+use crate::flashjob::args::LogsArgs;
+use crate::flashjob::read::{self, JobObject};
 use crate::shell::{Shell, clean};
 
-/// The flash container.
-const CONTAINER: &str = "flash-container";
 /// How often `-f` looks for new Pods.
 const EVERY: Duration = Duration::from_secs(1);
 /// As many Pods as a job may have at once.
 const MOST: u32 = 500;
 
-/// A line of a Pod.
-struct Said {
+struct LogLine {
     device: String,
     line: String,
 }
 
-type Streams = SelectAll<std::pin::Pin<Box<dyn futures::Stream<Item = Said>>>>;
+type Streams = SelectAll<std::pin::Pin<Box<dyn futures::Stream<Item = LogLine>>>>;
 
-pub async fn run(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, wanted: &LogsArgs, shell: &Shell) -> Result<Exit> {
     tokio::select! {
         end = show(to, wanted, shell) => end,
-        _ = tokio::signal::ctrl_c() => Ok(End::Interrupted),
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
-async fn show(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
+async fn show(to: &Connection, wanted: &LogsArgs, shell: &Shell) -> Result<Exit> {
     let to = to.open().await?;
     let name = &wanted.job.name;
     let mut job = read::job(&to.client, &to.namespace, name).await?;
     let mut heard: HashSet<String> = HashSet::new();
     let mut streams = Streams::new();
-    let mut looks = 0;
+    let mut polls = 0;
     let mut every = tokio::time::interval(EVERY);
     loop {
         tokio::select! {
@@ -55,10 +53,10 @@ async fn show(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
                 shell.out(&format!("[{}] {}\n", clean(&said.device), clean(&said.line)))?;
                 continue;
             }
-            _ = every.tick(), if wanted.follow || looks == 0 => {}
-            else => return Ok(End::Done),
+            _ = every.tick(), if wanted.follow || polls == 0 => {}
+            else => return Ok(Exit::Done),
         }
-        if looks > 0 {
+        if polls > 0 {
             job = read::job(&to.client, &to.namespace, name).await?;
         }
         for pod in pods(&to, &job).await? {
@@ -75,17 +73,17 @@ async fn show(to: &Connection, wanted: &Logs, shell: &Shell) -> Result<End> {
                 streams.push(stream(&to, &pod, device, wanted.follow));
             }
         }
-        looks += 1;
+        polls += 1;
         if heard.is_empty() && !wanted.follow {
             shell.say(&format!(
                 "No flash Pod of {name} is at work. What was said last: kubectl flashjob explain {name} -n {}",
                 to.namespace
             ));
-            return Ok(End::Done);
+            return Ok(Exit::Done);
         }
         let over = job.status.completion_time.is_some() && job.is_current();
         if wanted.follow && over && streams.is_empty() {
-            return Ok(End::Done);
+            return Ok(Exit::Done);
         }
     }
 }
@@ -95,7 +93,7 @@ fn stream(
     pod: &Pod,
     device: String,
     follow: bool,
-) -> std::pin::Pin<Box<dyn futures::Stream<Item = Said>>> {
+) -> std::pin::Pin<Box<dyn futures::Stream<Item = LogLine>>> {
     let pods: Api<Pod> = Api::namespaced(to.client.clone(), &to.namespace);
     let name = pod.name_any();
     let params =
@@ -104,17 +102,18 @@ fn stream(
         match pods.log_stream(&name, &params).await {
             Ok(text) => text.lines().filter_map(async |line| line.ok()).boxed_local(),
             Err(error) => {
-                let line = format!("its output cannot be read: {}", crate::connect::words(&error));
+                let line =
+                    format!("its output cannot be read: {}", crate::connect::message(&error));
                 futures::stream::once(async move { line }).boxed_local()
             }
         }
     };
-    let said = move |line| Said { device: device.clone(), line };
+    let said = move |line| LogLine { device: device.clone(), line };
     Box::pin(futures::stream::once(lines).flatten().map(said))
 }
 
 /// What the flash Pods of the devices in flight said last, by device; nothing where that cannot be had.
-pub async fn last_lines(client: &Client, job: &Job, most: usize) -> HashMap<String, String> {
+pub async fn last_lines(client: &Client, job: &JobObject, most: usize) -> HashMap<String, String> {
     let namespace = job.metadata.namespace.clone().unwrap_or_default();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
     let flashing =
@@ -141,12 +140,12 @@ pub async fn last_lines(client: &Client, job: &Job, most: usize) -> HashMap<Stri
     futures::future::join_all(asked).await.into_iter().flatten().collect()
 }
 
-fn target_of(job: &Job, device: &str) -> String {
+fn target_of(job: &JobObject, device: &str) -> String {
     let text = |field: &str| job.spec[field].as_str().unwrap_or_default().trim().to_owned();
     names::target(job.uid(), device, &names::revision(&text("firmware"), &text("version")))
 }
 
-async fn pods(to: &Connected, job: &Job) -> Result<Vec<Pod>> {
+async fn pods(to: &Connected, job: &JobObject) -> Result<Vec<Pod>> {
     let pods: Api<Pod> = Api::namespaced(to.client.clone(), &to.namespace);
     let selector = format!("{}={}", names::JOB_UID, job.uid());
     let list = pods.list(&ListParams::default().labels(&selector).limit(MOST)).await;
@@ -154,7 +153,7 @@ async fn pods(to: &Connected, job: &Job) -> Result<Vec<Pod>> {
 }
 
 /// The device a Pod is for, as the job names it. The status shows a hundred of them, the spec those it names.
-fn device_of(pod: &Pod, job: &Job) -> String {
+fn device_of(pod: &Pod, job: &JobObject) -> String {
     let target = pod.labels().get(names::TARGET).cloned().unwrap_or_default();
     let in_flight = job.status.in_flight.iter().map(|device| device.uuid.as_str());
     let named = job.spec["uuid"].as_array().into_iter().flatten().filter_map(|uuid| uuid.as_str());

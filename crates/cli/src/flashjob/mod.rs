@@ -17,22 +17,21 @@ mod server_cert;
 use anyhow::Result;
 
 use crate::args::Connection;
-use crate::exit::End;
+use crate::exit::Exit;
 use crate::shell::Shell;
-use args::Command;
+use args::FlashjobCommand;
 
-/// Does what a command asks for.
-pub async fn run(command: Command, to: &Connection, shell: &Shell) -> Result<End> {
+pub async fn run(command: FlashjobCommand, to: &Connection, shell: &Shell) -> Result<Exit> {
     match command {
-        Command::Devices(wanted) => devices::run(to, &wanted, shell).await,
-        Command::Flash(wanted) => flash::run(to, *wanted, shell).await,
-        Command::Plan(wanted) => plan::run(to, *wanted, shell).await,
-        Command::Rollout(what) => rollout::run(to, what, shell).await,
-        Command::Logs(wanted) => logs::run(to, &wanted, shell).await,
-        Command::Explain(job) => explain::run(to, &job.name, shell).await,
-        Command::Check => check::run(to, shell).await,
-        Command::ServerCert(what) => server_cert::run(to, what, shell).await,
-        Command::Completion { shell: wanted } => complete::script(wanted, shell),
-        Command::Complete { words } => complete::words(to, &words, shell).await,
+        FlashjobCommand::Devices(wanted) => devices::run(to, &wanted, shell).await,
+        FlashjobCommand::Flash(wanted) => flash::run(to, *wanted, shell).await,
+        FlashjobCommand::Plan(wanted) => plan::run(to, *wanted, shell).await,
+        FlashjobCommand::Rollout(what) => rollout::run(to, what, shell).await,
+        FlashjobCommand::Logs(wanted) => logs::run(to, &wanted, shell).await,
+        FlashjobCommand::Explain(job) => explain::run(to, &job.name, shell).await,
+        FlashjobCommand::Check => check::run(to, shell).await,
+        FlashjobCommand::ServerCert(what) => server_cert::run(to, what, shell).await,
+        FlashjobCommand::Completion { shell: wanted } => complete::script(wanted, shell),
+        FlashjobCommand::Complete { words } => complete::words(to, &words, shell).await,
     }
 }

@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::args::Connection;
 use crate::clock;
-use crate::exit::{End, Usage};
-use crate::flashjob::args::{Plan, PlanOutput};
+use crate::exit::{Exit, UsageError};
+use crate::flashjob::args::{PlanArgs, PlanOutput};
 use crate::flashjob::filter::Filter;
 use crate::flashjob::flash;
 use crate::flashjob::fleet::Fleet;
@@ -28,13 +28,13 @@ const TO_BE: &str = "to be made";
 /// A manifest is not larger than what etcd takes.
 const LONGEST: u64 = 2 * 1024 * 1024;
 
-pub async fn run(to: &Connection, wanted: Plan, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, wanted: PlanArgs, shell: &Shell) -> Result<Exit> {
     if wanted.filename.is_none() {
         if !wanted.all && !wanted.choice.is_given() {
             let flags = "--device, --app, --uuid, --selector, --all, or a job with -f";
-            return Err(Usage(format!("say which devices: {flags}")).into());
+            return Err(UsageError(format!("say which devices: {flags}")).into());
         }
-        flash::complete(&wanted.wishes)?;
+        flash::complete(&wanted.options)?;
     }
     let filter = Filter::of(&wanted.choice, None, to.namespace.as_ref())?;
     let connected = to.open().await?;
@@ -49,7 +49,7 @@ pub async fn run(to: &Connection, wanted: Plan, shell: &Shell) -> Result<End> {
                 None => fleet.instances.clone(),
             };
             let (chosen, absent) = flash::by_flags(&filter, &labelled, &connected, shell)?;
-            flash::compose(&chosen, &absent, &wanted.wishes, &connected.namespace)?
+            flash::compose(&chosen, &absent, &wanted.options, &connected.namespace)?
         }
     };
     let foreseen = foresee(&fleet, &job)?;
@@ -62,7 +62,7 @@ pub async fn run(to: &Connection, wanted: Plan, shell: &Shell) -> Result<End> {
     if job.spec.suspend == Some(true) || job.spec.abort == Some(true) {
         shell.note("the job is held by spec.suspend or spec.abort: this is what it does once it is released");
     }
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// The job in a file. Its namespace is the one it names, as with kubectl.
@@ -95,8 +95,8 @@ pub fn foresee(fleet: &Fleet, job: &FlashJob) -> Result<Vec<Foreseen>> {
     let job = Job::read(&metadata, &serde_json::to_value(&job.spec)?, &settings);
     let instances = fleet.index();
     let others = fleet.jobs.iter().filter(|job| job.status.completion_time.is_none());
-    let others = others.map(|seen| {
-        let at_work = seen.status.in_flight.iter().filter(|device| {
+    let others = others.map(|other| {
+        let at_work = other.status.in_flight.iter().filter(|device| {
             matches!(
                 device.state,
                 DeviceState::Addressing
@@ -106,8 +106,8 @@ pub fn foresee(fleet: &Fleet, job: &FlashJob) -> Result<Vec<Foreseen>> {
             )
         });
         Other {
-            job: Job::read(&seen.metadata, &seen.spec, &settings),
-            ledger: fleet.ledgers.as_ref().and_then(|all| all.get(seen.uid())),
+            job: Job::read(&other.metadata, &other.spec, &settings),
+            ledger: fleet.ledgers.as_ref().and_then(|all| all.get(other.uid())),
             at_work: at_work.filter_map(|device| device.host_endpoint.clone()).collect(),
         }
     });
@@ -126,7 +126,7 @@ pub fn settings() -> Settings {
     }
 }
 
-/// What an operator has against the job that was started without flags, in its own words.
+/// Why an operator that was started without flags would refuse the job.
 fn needs_a_flag(job: &FlashJob) -> Result<Option<String>> {
     let without = Settings { flashjob_image: settings().flashjob_image, ..Settings::default() };
     let refused = Spec::read(&serde_json::to_value(&job.spec)?, &without).err();
@@ -135,7 +135,7 @@ fn needs_a_flag(job: &FlashJob) -> Result<Option<String>> {
 
 /// A device of the plan as `-o json` and `-o yaml` print it.
 #[derive(Serialize)]
-struct Line<'a> {
+struct PlannedDevice<'a> {
     device: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<usize>,
@@ -145,20 +145,24 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Lines<'a> {
-    devices: Vec<Line<'a>>,
+struct PlannedDevices<'a> {
+    devices: Vec<PlannedDevice<'a>>,
 }
 
-/// The plan in one of the forms there are.
 pub fn print(foreseen: &[Foreseen], output: PlanOutput) -> Result<String> {
     let line = |device: &'_ Foreseen| -> [String; 4] {
         let batch = device.batch.map(|batch| batch.to_string()).unwrap_or_default();
         [clean(&device.device), or_dash(&batch), word(device.fate).to_owned(), clean(&device.why)]
     };
-    let all = || Lines {
+    let all = || PlannedDevices {
         devices: foreseen
             .iter()
-            .map(|d| Line { device: &d.device, batch: d.batch, fate: word(d.fate), why: &d.why })
+            .map(|d| PlannedDevice {
+                device: &d.device,
+                batch: d.batch,
+                fate: word(d.fate),
+                why: &d.why,
+            })
             .collect(),
     };
     Ok(match output {
@@ -199,7 +203,7 @@ pub fn sentence(foreseen: &[Foreseen]) -> String {
     let parts: Vec<String> = fates
         .into_iter()
         .filter(|(fate, _)| count(*fate) > 0)
-        .map(|(fate, words)| format!("{} {words}", count(fate)))
+        .map(|(fate, label)| format!("{} {label}", count(fate)))
         .collect();
     let devices = plural(foreseen.len(), "device", "devices");
     format!("{devices} in {}: {}.", plural(batches, "batch", "batches"), parts.join(", "))

@@ -28,23 +28,22 @@ const PAGE: u32 = 500;
 pub enum Scope<'a> {
     /// In all namespaces; where that is forbidden, in this one.
     All(&'a str),
-    /// In this namespace.
     Only(&'a str),
 }
 
 /// A FlashJob as far as it can be read, whatever its spec is.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct JobObject {
     pub metadata: ObjectMeta,
     pub spec: Value,
     pub status: FlashJobStatus,
 }
 
-impl Job {
-    fn of(object: DynamicObject) -> Job {
+impl JobObject {
+    fn of(object: DynamicObject) -> JobObject {
         let DynamicObject { metadata, mut data, .. } = object;
         let status = serde_json::from_value(data["status"].take()).unwrap_or_default();
-        Job { metadata, spec: data["spec"].take(), status }
+        JobObject { metadata, spec: data["spec"].take(), status }
     }
 
     /// `namespace/name`.
@@ -67,10 +66,10 @@ impl Job {
     }
 }
 
-impl From<FlashJob> for Job {
-    fn from(job: FlashJob) -> Job {
+impl From<FlashJob> for JobObject {
+    fn from(job: FlashJob) -> JobObject {
         let spec = serde_json::to_value(&job.spec).unwrap_or_default();
-        Job { metadata: job.metadata, spec, status: job.status.unwrap_or_default() }
+        JobObject { metadata: job.metadata, spec, status: job.status.unwrap_or_default() }
     }
 }
 
@@ -91,10 +90,9 @@ fn api(client: &Client, namespace: Option<&str>, what: &ApiResource) -> Api<Dyna
     }
 }
 
-/// One job.
-pub async fn job(client: &Client, namespace: &str, name: &str) -> Result<Job> {
+pub async fn job(client: &Client, namespace: &str, name: &str) -> Result<JobObject> {
     match jobs(client, Some(namespace)).get_opt(name).await {
-        Ok(Some(object)) => Ok(Job::of(object)),
+        Ok(Some(object)) => Ok(JobObject::of(object)),
         Ok(None) => bail!(
             "there is no FlashJob {name} in namespace {namespace}; `kubectl get fj -A` lists them all"
         ),
@@ -108,13 +106,13 @@ pub async fn all_jobs(
     client: &Client,
     scope: Scope<'_>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Job>> {
+) -> Result<Vec<JobObject>> {
     let list = |namespace: Option<String>| {
         let api = jobs(client, namespace.as_deref());
         async move { pages(&api, "").await }
     };
     let found = in_scope("FlashJobs", scope, notes, list).await;
-    Ok(found?.into_iter().map(Job::of).collect())
+    Ok(found?.into_iter().map(JobObject::of).collect())
 }
 
 /// All devices in scope, in the order of namespace and name.
@@ -204,7 +202,7 @@ pub async fn ledgers(
 }
 
 /// The ledger of one job, if it has one and it can be read.
-pub async fn ledger(client: &Client, job: &Job) -> kube::Result<Option<Ledger>> {
+pub async fn ledger(client: &Client, job: &JobObject) -> kube::Result<Option<Ledger>> {
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let selector = format!("{},{}={}", names::SHARD, names::JOB_UID, job.uid());

@@ -19,8 +19,8 @@ use jiff::Timestamp;
 
 use crate::args::Connection;
 use crate::clock;
-use crate::exit::End;
-use crate::flashjob::args::{Leaf, ServerCert};
+use crate::exit::Exit;
+use crate::flashjob::args::{Leaf, ServerCertCommand};
 use crate::shell::Shell;
 
 pub use boards::{BOARDS_ASK_FOR, is_for_boards};
@@ -31,14 +31,14 @@ const PINNED_CRT: &str = "pinned.crt";
 /// Its key.
 const PINNED_KEY: &str = "pinned.key";
 
-pub async fn run(to: &Connection, what: ServerCert, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, command: ServerCertCommand, shell: &Shell) -> Result<Exit> {
     let now = clock::now();
-    match what {
-        ServerCert::Create { dir, leaf } => create(to, &dir, leaf, now, shell).await?,
-        ServerCert::Import { cert, key } => import(to, &cert, &key, shell).await?,
-        ServerCert::Renew { dir, leaf } => renew(to, &dir, leaf, now, shell).await?,
+    match command {
+        ServerCertCommand::Create { dir, leaf } => create(to, &dir, leaf, now, shell).await?,
+        ServerCertCommand::Import { cert, key } => import(to, &cert, &key, shell).await?,
+        ServerCertCommand::Renew { dir, leaf } => renew(to, &dir, leaf, now, shell).await?,
     }
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 async fn create(

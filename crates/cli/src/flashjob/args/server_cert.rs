@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
-pub enum ServerCert {
+pub enum ServerCertCommand {
     /// Make a certificate for boards to pin and one that it has signed, and put the second into the Secret
     #[command(after_help = "\
 DIR gets pinned.crt, which goes into the firmware of your boards, and pinned.key, which belongs in a safe place: whoever has \

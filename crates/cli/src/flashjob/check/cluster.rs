@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 
-use super::observe::{Balanced, Crd, Devices, OPERATOR, OPERATOR_NAMESPACE};
-use super::{Line, Seen, Unseen};
+use super::observe::{AkriDevices, Balanced, Crd, OPERATOR, OPERATOR_NAMESPACE};
+use super::{Check, Observed, ReadError};
 use crate::table::ago;
 
 /// How long a load balancer may take.
@@ -19,74 +19,74 @@ const NAMES: usize = 5;
 
 const INSTALL: &str = "kubectl apply -f dist/install.yaml, or make deploy IMG=… FLASHER_IMG=…";
 
-pub fn api_server(seen: &Seen<String>) -> Line {
+pub fn api_server(observed: &Observed<String>) -> Check {
     let what = "API server";
-    match seen {
-        Ok(version) => Line::ok(what, format!("it answers, version {version}")),
+    match observed {
+        Ok(version) => Check::ok(what, format!("it answers, version {version}")),
         // It has answered, if only that.
-        Err(Unseen::Forbidden) => Line::ok(what, "it answers; you may not ask for its version"),
-        Err(Unseen::Failed(words)) => Line::fail(
+        Err(ReadError::Forbidden) => Check::ok(what, "it answers; you may not ask for its version"),
+        Err(ReadError::Failed(message)) => Check::fail(
             what,
-            words,
+            message,
             "kubectl cluster-info; is the cluster up, the context the right one, and are you logged in?",
         ),
     }
 }
 
-pub fn flashjobs(seen: &Seen<Crd>) -> Line {
+pub fn flashjobs(observed: &Observed<Crd>) -> Check {
     let what = "FlashJob CRD";
-    match seen {
-        Ok(Crd::Ours) => Line::ok(what, "served"),
-        Ok(Crd::Served) => Line::ok(what, "served; whose schema it has may not be seen"),
-        Ok(Crd::Missing) => Line::fail(what, "not there", INSTALL),
-        Ok(Crd::Original) => Line::fail(
+    match observed {
+        Ok(Crd::Ours) => Check::ok(what, "served"),
+        Ok(Crd::Served) => Check::ok(what, "served; whose schema it has may not be seen"),
+        Ok(Crd::Missing) => Check::fail(what, "not there", INSTALL),
+        Ok(Crd::Original) => Check::fail(
             what,
             "it is the original operator's: most of what jobs say would be dropped",
             format!("replace it, jobs stay: {INSTALL}"),
         ),
-        Err(unseen) => unseen.line(what, "kubectl get crd flashjobs.application.flashjob.nbfc.io"),
+        Err(error) => error.unsure(what, "kubectl get crd flashjobs.application.flashjob.nbfc.io"),
     }
 }
 
 pub fn operator(
-    deployment: &Seen<Option<Deployment>>,
-    lease: &Seen<Option<Lease>>,
+    deployment: &Observed<Option<Deployment>>,
+    lease: &Observed<Option<Lease>>,
     now: Timestamp,
-) -> Line {
+) -> Check {
     let what = "operator";
     let logs = format!("kubectl -n {OPERATOR_NAMESPACE} describe deployment {OPERATOR}");
     if let Ok(Some(deployment)) = deployment {
         let ready = deployment.status.as_ref().and_then(|status| status.available_replicas);
         let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         return match ready.unwrap_or(0) {
-            0 if wanted == 0 => Line::fail(
+            0 if wanted == 0 => Check::fail(
                 what,
                 "it is scaled to 0",
                 format!("kubectl -n {OPERATOR_NAMESPACE} scale deployment {OPERATOR} --replicas=1"),
             ),
             // Somebody may run it by hand while the Deployment is not up.
-            0 if is_held(lease, now) => Line::ok(what, "at work, though not by its Deployment"),
-            0 => Line::fail(what, "no Pod of its Deployment is available", logs),
-            n => Line::ok(what, format!("{n} of {wanted} available")),
+            0 if is_held(lease, now) => Check::ok(what, "at work, though not by its Deployment"),
+            0 => Check::fail(what, "no Pod of its Deployment is available", logs),
+            n => Check::ok(what, format!("{n} of {wanted} available")),
         };
     }
     match (deployment, lease) {
-        (_, Ok(Some(_))) if is_held(lease, now) => Line::ok(what, "at work: it renews its lease"),
+        (_, Ok(Some(_))) if is_held(lease, now) => Check::ok(what, "at work: it renews its lease"),
         (Err(_), Ok(Some(lease))) => {
             let since = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
             let since = since.map_or("never".into(), |time| format!("{} ago", ago(time.0, now)));
-            Line::fail(what, format!("nobody holds its lease; last renewed: {since}"), logs)
+            Check::fail(what, format!("nobody holds its lease; last renewed: {since}"), logs)
         }
-        (Ok(_), _) => Line::fail(
+        (Ok(_), _) => Check::fail(
             what,
             format!("there is no Deployment {OPERATOR} in namespace {OPERATOR_NAMESPACE}"),
             INSTALL,
         ),
-        (Err(unseen), _) => unseen.line(what, &logs),
+        (Err(error), _) => error.unsure(what, &logs),
     }
 }
 
-fn is_held(lease: &Seen<Option<Lease>>, now: Timestamp) -> bool {
+fn is_held(lease: &Observed<Option<Lease>>, now: Timestamp) -> bool {
     let Ok(Some(lease)) = lease else { return false };
     let Some(spec) = &lease.spec else { return false };
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -94,24 +94,24 @@ fn is_held(lease: &Seen<Option<Lease>>, now: Timestamp) -> bool {
     !holder.is_empty() && renewed.is_some_and(|time| now.duration_since(time.0).abs() < STALE)
 }
 
-pub fn akri(seen: &Seen<Devices>) -> Line {
+pub fn akri(observed: &Observed<AkriDevices>) -> Check {
     let what = "Akri";
-    match seen {
-        Ok(Devices::NoCrd) => Line::fail(
+    match observed {
+        Ok(AkriDevices::NoCrd) => Check::fail(
             what,
             "its CRD instances.akri.sh is not there",
             "install Akri, see https://docs.akri.sh and step 3 of docs/getting-started.md",
         ),
-        Ok(Devices::Found { all: 0, .. }) => Line::fail(
+        Ok(AkriDevices::Found { all: 0, .. }) => Check::fail(
             what,
             "it has found no device",
             "kubectl get configurations.akri.sh -A; is there one, do its boards answer on /info, and does its discovery \
              handler run?",
         ),
-        Ok(Devices::Found { all, without_endpoint }) if without_endpoint.is_empty() => {
-            Line::ok(what, format!("{all} {} in all namespaces", devices(*all)))
+        Ok(AkriDevices::Found { all, without_endpoint }) if without_endpoint.is_empty() => {
+            Check::ok(what, format!("{all} {} in all namespaces", devices(*all)))
         }
-        Ok(Devices::Found { all, without_endpoint }) => Line::fail(
+        Ok(AkriDevices::Found { all, without_endpoint }) => Check::fail(
             what,
             format!(
                 "{all} {}, {} without the property HOST_ENDPOINT: {}",
@@ -121,7 +121,7 @@ pub fn akri(seen: &Seen<Devices>) -> Line {
             ),
             "use a discovery handler that reports HOST_ENDPOINT, see step 3 of docs/getting-started.md",
         ),
-        Err(unseen) => unseen.line(what, "kubectl get instances.akri.sh -A"),
+        Err(error) => error.unsure(what, "kubectl get instances.akri.sh -A"),
     }
 }
 
@@ -138,22 +138,22 @@ fn devices(count: usize) -> &'static str {
     if count == 1 { "device" } else { "devices" }
 }
 
-pub fn load_balancer(seen: &Seen<Vec<Balanced>>, now: Timestamp) -> Line {
+pub fn load_balancer(observed: &Observed<Vec<Balanced>>, now: Timestamp) -> Check {
     let what = "load balancer";
     let instead = "install one (MetalLB, kube-vip, k3s' ServiceLB), or have jobs use spec.service.type NodePort";
-    let services = match seen {
+    let services = match observed {
         Ok(services) => services,
-        Err(unseen) => return unseen.line(what, "kubectl get services -A"),
+        Err(error) => return error.unsure(what, "kubectl get services -A"),
     };
     let addresses = || services.iter().flat_map(|service| &service.addresses);
     // A hostname is looked up by the flasher, and may have one.
     if let Some(address) = addresses().find(|text| text.parse::<Ipv6Addr>().is_err()) {
         let kind = if address.parse::<Ipv4Addr>().is_ok() { "addresses" } else { "names" };
-        return Line::ok(what, format!("it gives {kind}, such as {address}"));
+        return Check::ok(what, format!("it gives {kind}, such as {address}"));
     }
     if let Some(address) = addresses().next() {
         let finding = format!("it gives IPv6 addresses only, such as {address}; boards dial IPv4");
-        return Line::fail(
+        return Check::fail(
             what,
             finding,
             "give it a pool of IPv4 addresses in the boards' network",
@@ -162,7 +162,7 @@ pub fn load_balancer(seen: &Seen<Vec<Balanced>>, now: Timestamp) -> Line {
     let age = |service: &Balanced| service.since.map(|since| now.duration_since(since));
     let oldest = services.iter().max_by_key(|service| age(service));
     match oldest {
-        None => Line::unsure(
+        None => Check::unsure(
             what,
             "no Service asks for an address now",
             "kubectl create service loadbalancer address-test --tcp=4433; kubectl get service address-test; kubectl \
@@ -171,11 +171,11 @@ pub fn load_balancer(seen: &Seen<Vec<Balanced>>, now: Timestamp) -> Line {
         Some(service) if age(service).is_some_and(|age| age > PENDING) => {
             let waits = service.since.map(|since| ago(since, now)).unwrap_or_default();
             let finding = format!("{} has waited for an address for {waits}", service.path);
-            Line::fail(what, finding, instead)
+            Check::fail(what, finding, instead)
         }
         Some(service) => {
             let finding = format!("{} has no address yet", service.path);
-            Line::unsure(what, finding, "wait a minute, then again: kubectl flashjob check")
+            Check::unsure(what, finding, "wait a minute, then again: kubectl flashjob check")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at everything, and judges nothing.
+//! Reads everything, and judges nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use serde_json::Value;
 
 use super::rights::{self, Right};
 use super::writers::Rbac;
-use super::{Seen, Unseen};
-use crate::connect::{Connected, words};
+use super::{Observed, ReadError};
+use crate::connect::{Connected, message};
 use crate::flashjob::read;
 use crate::flashjob::server_cert::SECRET;
 
@@ -39,7 +39,7 @@ pub use flashjob_api::flashjob::flash_pod::SETTINGS;
 pub const DICE_SERVICE: &str = "dice-auth-service";
 const CRD: &str = "flashjobs.application.flashjob.nbfc.io";
 
-/// How long one thing may take. All are looked at together.
+/// How long one thing may take. All are read together.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Whose FlashJob CRD the cluster has.
@@ -54,7 +54,7 @@ pub enum Crd {
 
 /// Akri's devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Devices {
+pub enum AkriDevices {
     NoCrd,
     /// `namespace/name` of those without an address.
     Found {
@@ -71,22 +71,21 @@ pub struct Balanced {
     pub addresses: Vec<String>,
 }
 
-/// What was seen.
 pub struct Observations {
-    pub version: Seen<String>,
-    pub crd: Seen<Crd>,
-    pub deployment: Seen<Option<Deployment>>,
-    pub lease: Seen<Option<Lease>>,
-    pub devices: Seen<Devices>,
-    pub services: Seen<Vec<Balanced>>,
-    pub secret: Seen<Option<Secret>>,
-    pub settings: Seen<Option<BTreeMap<String, String>>>,
-    pub dice_service: Seen<bool>,
-    pub rights: Vec<(Right, Seen<bool>)>,
-    pub rbac: Seen<Rbac>,
+    pub version: Observed<String>,
+    pub crd: Observed<Crd>,
+    pub deployment: Observed<Option<Deployment>>,
+    pub lease: Observed<Option<Lease>>,
+    pub devices: Observed<AkriDevices>,
+    pub services: Observed<Vec<Balanced>>,
+    pub secret: Observed<Option<Secret>>,
+    pub settings: Observed<Option<BTreeMap<String, String>>>,
+    pub dice_service: Observed<bool>,
+    pub rights: Vec<(Right, Observed<bool>)>,
+    pub rbac: Observed<Rbac>,
 }
 
-/// Looks at everything at once.
+/// Reads everything at once.
 pub async fn everything(to: &Connected) -> Observations {
     let (client, own) = (&to.client, to.namespace.as_str());
     let (version, crd, deployment, lease, devices, services) = futures::join!(
@@ -119,12 +118,12 @@ pub async fn everything(to: &Connected) -> Observations {
     }
 }
 
-async fn soon<T>(look: impl Future<Output = kube::Result<T>>) -> Seen<T> {
-    match tokio::time::timeout(PATIENCE, look).await {
-        Ok(Ok(seen)) => Ok(seen),
-        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(Unseen::Forbidden),
-        Ok(Err(error)) => Err(Unseen::Failed(words(&error))),
-        Err(_) => Err(Unseen::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
+async fn soon<T>(call: impl Future<Output = kube::Result<T>>) -> Observed<T> {
+    match tokio::time::timeout(PATIENCE, call).await {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(ReadError::Forbidden),
+        Ok(Err(error)) => Err(ReadError::Failed(message(&error))),
+        Err(_) => Err(ReadError::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
 }
 
@@ -180,9 +179,9 @@ pub fn whose(schema: &Value) -> Crd {
     if says(schema) { Crd::Ours } else { Crd::Original }
 }
 
-async fn devices(client: &Client, own: &str) -> kube::Result<Devices> {
+async fn devices(client: &Client, own: &str) -> kube::Result<AkriDevices> {
     if !is_served(client, &Instance::api_version(&()), &Instance::plural(&())).await? {
-        return Ok(Devices::NoCrd);
+        return Ok(AkriDevices::NoCrd);
     }
     let list =
         async |namespace: Option<&str>| read::pages(&read::instances(client, namespace), "").await;
@@ -194,7 +193,7 @@ async fn devices(client: &Client, own: &str) -> kube::Result<Devices> {
         }
         all += 1;
     }
-    Ok(Devices::Found { all, without_endpoint })
+    Ok(AkriDevices::Found { all, without_endpoint })
 }
 
 async fn services(client: &Client, own: &str) -> kube::Result<Vec<Balanced>> {

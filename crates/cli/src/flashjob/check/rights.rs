@@ -1,6 +1,6 @@
 //! What the user may do in the namespace, and what to ask for.
 
-use super::{Line, Seen};
+use super::{Check, Observed};
 
 /// Something one may do or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub const WANTED: [Right; 9] = [
 ];
 
 /// One line for each role.
-pub fn judge(seen: &[(Right, Seen<bool>)], namespace: &str) -> Vec<Line> {
+pub fn judge(observed: &[(Right, Observed<bool>)], namespace: &str) -> Vec<Check> {
     let bind = |role: &str, named: &str| {
         format!("kubectl create rolebinding {named} --clusterrole={role} --user=YOU -n {namespace}")
     };
@@ -54,23 +54,23 @@ pub fn judge(seen: &[(Right, Seen<bool>)], namespace: &str) -> Vec<Line> {
         (Need::Edit, "you may flash", bind("operator-flashjob-editor-role", "flashjob-editor")),
     ];
     let line = |(need, what, fix): (Need, &'static str, String)| {
-        let mine = || seen.iter().filter(|(right, _)| right.need == need);
+        let mine = || observed.iter().filter(|(right, _)| right.need == need);
         let missing: Vec<String> =
             mine().filter(|(_, may)| *may == Ok(false)).map(|(right, _)| named(right)).collect();
         if !missing.is_empty() {
             let finding = format!("not in namespace {namespace}: {}", missing.join(", "));
             let fix = format!("an administrator: {fix}");
             return match need {
-                Need::View => Line::fail(what, finding, fix),
+                Need::View => Check::fail(what, finding, fix),
                 // Who only looks needs no more.
-                Need::Edit => Line::unsure(what, finding, fix),
+                Need::Edit => Check::unsure(what, finding, fix),
             };
         }
         match mine().find_map(|(_, may)| may.as_ref().err()) {
-            Some(unseen) => unseen.line(what, &format!("kubectl auth can-i --list -n {namespace}")),
+            Some(error) => error.unsure(what, &format!("kubectl auth can-i --list -n {namespace}")),
             None => {
                 let all: Vec<String> = mine().map(|(right, _)| named(right)).collect();
-                Line::ok(what, all.join(", "))
+                Check::ok(what, all.join(", "))
             }
         }
     };

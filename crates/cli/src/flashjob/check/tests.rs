@@ -8,18 +8,18 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
-use super::observe::{Balanced, Crd, Devices, Observations};
+use super::observe::{AkriDevices, Balanced, Crd, Observations};
 use super::writers::Rbac;
 use super::*;
 
-const DENIED: Unseen = Unseen::Forbidden;
+const DENIED: ReadError = ReadError::Forbidden;
 
 fn now() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().unwrap()
 }
 
-fn broken() -> Unseen {
-    Unseen::Failed("connection\x1b[2J refused".into())
+fn broken() -> ReadError {
+    ReadError::Failed("connection\x1b[2J refused".into())
 }
 
 fn deployment(available: i32, wanted: i32) -> Deployment {
@@ -32,9 +32,9 @@ fn lease(holder: &str, renewed: &str) -> Lease {
     serde_json::from_value(text).unwrap()
 }
 
-fn found(all: usize, without: &[&str]) -> Devices {
+fn found(all: usize, without: &[&str]) -> AkriDevices {
     let without_endpoint = without.iter().map(|name| (*name).to_owned()).collect();
-    Devices::Found { all, without_endpoint }
+    AkriDevices::Found { all, without_endpoint }
 }
 
 fn service(since: &str, addresses: &[&str]) -> Balanced {
@@ -48,7 +48,7 @@ fn secret(certificate: &str, key: &str) -> Secret {
     Secret { data: Some(BTreeMap::from(data)), ..Secret::default() }
 }
 
-fn settings(all: &[(&str, &str)]) -> Seen<Option<BTreeMap<String, String>>> {
+fn settings(all: &[(&str, &str)]) -> Observed<Option<BTreeMap<String, String>>> {
     let all = all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     Ok(Some(all.collect()))
 }
@@ -81,19 +81,19 @@ fn where_all_is_well_every_line_says_so() {
 
 #[test]
 fn where_nothing_can_be_seen_every_line_says_that_and_what_to_do() {
-    for unseen in [DENIED, broken()] {
+    for error in [DENIED, broken()] {
         let seen = Observations {
-            version: Err(unseen.clone()),
-            crd: Err(unseen.clone()),
-            deployment: Err(unseen.clone()),
-            lease: Err(unseen.clone()),
-            devices: Err(unseen.clone()),
-            services: Err(unseen.clone()),
-            secret: Err(unseen.clone()),
-            settings: Err(unseen.clone()),
-            dice_service: Err(unseen.clone()),
-            rights: rights::WANTED.map(|right| (right, Err(unseen.clone()))).into(),
-            rbac: Err(unseen.clone()),
+            version: Err(error.clone()),
+            crd: Err(error.clone()),
+            deployment: Err(error.clone()),
+            lease: Err(error.clone()),
+            devices: Err(error.clone()),
+            services: Err(error.clone()),
+            secret: Err(error.clone()),
+            settings: Err(error.clone()),
+            dice_service: Err(error.clone()),
+            rights: rights::WANTED.map(|right| (right, Err(error.clone()))).into(),
+            rbac: Err(error.clone()),
         };
         let lines = judge(&seen, "site", now());
         assert_eq!(lines.len(), 10);
@@ -101,7 +101,7 @@ fn where_nothing_can_be_seen_every_line_says_that_and_what_to_do() {
             assert_eq!(line.mark, Mark::Unsure, "{line:?}");
             assert!(line.fix.is_some(), "{line:?}");
         }
-        let failed = matches!(unseen, Unseen::Failed(_));
+        let failed = matches!(error, ReadError::Failed(_));
         assert_eq!(lines[0].mark, if failed { Mark::Fail } else { Mark::Ok });
         let text: String = lines.iter().map(|line| draw(line, |_, word| word.to_owned())).collect();
         assert!(!text.contains('\x1b'), "the server's words must not move the cursor");
@@ -119,10 +119,10 @@ fn one_thing_that_cannot_be_seen_hides_no_other() {
 
 #[test]
 fn a_line_has_its_mark_first_and_its_fix_on_a_line_of_its_own() {
-    let plain = |line: &Line| draw(line, |_, word| word.to_owned());
-    assert_eq!(plain(&Line::ok("Akri", "3 devices")), "ok    Akri: 3 devices\n");
-    assert_eq!(plain(&Line::fail("a", "b", "c\nd")), "FAIL  a: b\n      fix: c d\n");
-    assert_eq!(plain(&Line::unsure("a", "b", "c")), "?     a: b\n      fix: c\n");
+    let plain = |line: &Check| draw(line, |_, word| word.to_owned());
+    assert_eq!(plain(&Check::ok("Akri", "3 devices")), "ok    Akri: 3 devices\n");
+    assert_eq!(plain(&Check::fail("a", "b", "c\nd")), "FAIL  a: b\n      fix: c d\n");
+    assert_eq!(plain(&Check::unsure("a", "b", "c")), "?     a: b\n      fix: c\n");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_operator_is_judged_by_its_deployment_and_else_by_its_lease() {
 
 #[test]
 fn devices_without_an_address_are_named_and_only_some_of_many() {
-    assert_eq!(cluster::akri(&Ok(Devices::NoCrd)).mark, Mark::Fail);
+    assert_eq!(cluster::akri(&Ok(AkriDevices::NoCrd)).mark, Mark::Fail);
     assert_eq!(cluster::akri(&Ok(found(0, &[]))).mark, Mark::Fail);
     let names: Vec<String> = (0..9).map(|n| format!("site/d{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::{
 };
 
 use super::cluster::some_of;
-use super::{Line, Seen};
+use super::{Check, Observed};
 
 /// The roles and bindings that hold in one namespace.
 #[derive(Clone, Debug, Default)]
@@ -37,14 +37,14 @@ const EVERYBODY: &str = "system:authenticated";
 const ACCOUNTS: &str = "system:serviceaccounts";
 
 /// Verbs on a resource of a group, any of which is enough.
-type Right = (&'static [&'static str], &'static str, &'static str);
+type VerbsOn = (&'static [&'static str], &'static str, &'static str);
 
 const FLASHJOBS: &str = "application.flashjob.nbfc.io";
-const LOOK: &[Right] = &[(&["get", "list", "watch"], FLASHJOBS, "flashjobs")];
-const WRITE: &[Right] =
+const VIEW: &[VerbsOn] = &[(&["get", "list", "watch"], FLASHJOBS, "flashjobs")];
+const WRITE: &[VerbsOn] =
     &[(&["create", "update", "patch", "delete", "deletecollection"], "", "configmaps")];
 /// Who makes Pods, by whatever makes them, can flash: see docs/security.md.
-const FLASH: &[Right] = &[
+const FLASH: &[VerbsOn] = &[
     (&["create", "update", "patch"], FLASHJOBS, "flashjobs"),
     (&["create"], "", "pods"),
     (&["create"], "", "replicationcontrollers"),
@@ -56,15 +56,15 @@ const FLASH: &[Right] = &[
     (&["create"], "batch", "cronjobs"),
 ];
 
-pub fn judge(seen: &Seen<Rbac>, namespace: &str) -> Line {
+pub fn judge(observed: &Observed<Rbac>, namespace: &str) -> Check {
     let what = "ledgers";
     let list = "kubectl get rolebindings,clusterrolebindings -A -o wide";
-    let writers = match seen {
+    let writers = match observed {
         Ok(rbac) => viewers_who_write(rbac),
-        Err(unseen) => return unseen.line(what, list),
+        Err(error) => return error.unsure(what, list),
     };
     if writers.is_empty() {
-        return Line::ok(what, "who may look at jobs and not flash may not write ConfigMaps");
+        return Check::ok(what, "who may look at jobs and not flash may not write ConfigMaps");
     }
     let finding = format!(
         "in namespace {namespace} these may look at jobs and not flash, yet write ConfigMaps, and so change what jobs say was \
@@ -72,7 +72,7 @@ pub fn judge(seen: &Seen<Rbac>, namespace: &str) -> Line {
         some_of(&writers)
     );
     let fix = format!("take the right to write ConfigMaps from them; who has it by what: {list}");
-    Line::unsure(what, finding, fix)
+    Check::unsure(what, finding, fix)
 }
 
 /// Each as it is bound. Who is in a group is not known here, but for those that everybody is in.
@@ -86,8 +86,8 @@ fn viewers_who_write(rbac: &Rbac) -> Vec<String> {
             rules.extend(group(&format!("{ACCOUNTS}:{namespace}")));
         }
         let may =
-            |rights: &[Right]| rights.iter().any(|right| rules.iter().any(|r| gives(r, right)));
-        may(LOOK) && may(WRITE) && !may(FLASH)
+            |rights: &[VerbsOn]| rights.iter().any(|right| rules.iter().any(|r| gives(r, right)));
+        may(VIEW) && may(WRITE) && !may(FLASH)
     };
     let found = granted.iter().filter(|(who, rules)| !who.is_the_clusters() && writes(who, rules));
     let found: Vec<&Who> = found.map(|(who, _)| who).collect();
@@ -124,10 +124,10 @@ fn rules<'a>(rbac: &'a Rbac, of: &RoleRef) -> &'a [PolicyRule] {
 }
 
 /// A rule for objects of certain names says nothing of ledgers, whose names have their job's uid in them.
-fn gives(rule: &PolicyRule, (verbs, group, resource): &Right) -> bool {
+fn gives(rule: &PolicyRule, (verbs, group, resource): &VerbsOn) -> bool {
     let has = |given: &[String], word: &str| given.iter().any(|g| g == "*" || g == word);
     let given =
-        |words: &'_ Option<Vec<String>>, word| has(words.as_deref().unwrap_or_default(), word);
+        |values: &'_ Option<Vec<String>>, value| has(values.as_deref().unwrap_or_default(), value);
     rule.resource_names.iter().flatten().next().is_none()
         && given(&rule.api_groups, group)
         && given(&rule.resources, resource)

@@ -4,7 +4,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn devices() -> Vec<Device> {
+fn devices() -> Vec<ListedDevice> {
     let instance = |name: &str, device: &str, version: &str| Instance {
         uid: format!("uid-{name}"),
         namespace: "site-a".to_owned(),
@@ -35,9 +35,9 @@ fn devices() -> Vec<Device> {
         }),
     };
     vec![
-        Device::new(&instance("http-disc-1", "esp32s3", "0.1.0"), Some(&flashing)),
-        Device::new(&instance("http-disc-2", "", "0.1.0"), Some(&failed)),
-        Device::new(&instance("x", "esp\u{1b}32", ""), None),
+        ListedDevice::new(&instance("http-disc-1", "esp32s3", "0.1.0"), Some(&flashing)),
+        ListedDevice::new(&instance("http-disc-2", "", "0.1.0"), Some(&failed)),
+        ListedDevice::new(&instance("x", "esp\u{1b}32", ""), None),
     ]
 }
 

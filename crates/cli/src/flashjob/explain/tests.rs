@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 
-fn job(status: FlashJobStatus) -> Job {
+fn job(status: FlashJobStatus) -> JobObject {
     let metadata = ObjectMeta { name: Some("thermo".into()), ..ObjectMeta::default() };
-    Job { metadata, spec: json!({}), status }
+    JobObject { metadata, spec: json!({}), status }
 }
 
 fn condition(reason: &str) -> Condition {

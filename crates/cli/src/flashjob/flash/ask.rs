@@ -9,7 +9,7 @@ use flashjob_plan::flashjob::instances::Instance;
 
 use super::compose::tag;
 use crate::args::{amount, seconds};
-use crate::flashjob::args::Wishes;
+use crate::flashjob::args::FlashOptions;
 use crate::shell::clean;
 
 /// The original's defaults.
@@ -19,12 +19,12 @@ const DELAY: i32 = 60;
 const LONGEST: u64 = 64 * 1024;
 
 /// Somebody who answers line by line.
-pub struct Lines<R, W> {
+pub struct Prompt<R, W> {
     input: R,
     tell: W,
 }
 
-impl<R: BufRead, W: FnMut(&str)> Lines<R, W> {
+impl<R: BufRead, W: FnMut(&str)> Prompt<R, W> {
     pub fn new(input: R, tell: W) -> Self {
         Self { input, tell }
     }
@@ -62,13 +62,13 @@ impl<R: BufRead, W: FnMut(&str)> Lines<R, W> {
 
 /// Which devices. `None`: broken off.
 pub fn devices<'a, R: BufRead, W: FnMut(&str)>(
-    lines: &mut Lines<R, W>,
+    prompt: &mut Prompt<R, W>,
     all: &[&'a Instance],
 ) -> Option<Vec<&'a Instance>> {
     let found = loop {
-        let device = lines.line("Enter device type to filter (or press Enter to skip): ")?;
-        let app = lines.line("Enter application type to filter (or press Enter to skip): ")?;
-        let uuid = lines.line("Enter UUID to filter (or press Enter to skip): ")?;
+        let device = prompt.line("Enter device type to filter (or press Enter to skip): ")?;
+        let app = prompt.line("Enter application type to filter (or press Enter to skip): ")?;
+        let uuid = prompt.line("Enter UUID to filter (or press Enter to skip): ")?;
         let fits = |instance: &&&Instance| {
             (device.is_empty() || same(&device, &instance.device, "Unknown Device Type"))
                 && (app.is_empty() || same(&app, &instance.application, "Unknown Application Type"))
@@ -78,14 +78,14 @@ pub fn devices<'a, R: BufRead, W: FnMut(&str)>(
         if !found.is_empty() {
             break found;
         }
-        (lines.tell)("No instances found matching the criteria.\n\n");
+        (prompt.tell)("No instances found matching the criteria.\n\n");
     };
-    (lines.tell)("\nAvailable Akri Instances:\n");
+    (prompt.tell)("\nAvailable Akri Instances:\n");
     for (number, instance) in found.iter().enumerate() {
         let or = |text: &str, unknown: &str| {
             if text.is_empty() { unknown.to_owned() } else { clean(text) }
         };
-        (lines.tell)(&format!(
+        (prompt.tell)(&format!(
             "[{number}] UUID: {}, Device Type: {}, Application Type: {} ({}/{}, runs {})\n",
             clean(&instance.uid),
             or(&instance.device, "Unknown Device Type"),
@@ -95,61 +95,61 @@ pub fn devices<'a, R: BufRead, W: FnMut(&str)>(
             or(&instance.version, "an unknown version"),
         ));
     }
-    let all = lines.until("\nDo you want to select all UUIDs? (y/n): ", yes_or_no)?;
+    let all = prompt.until("\nDo you want to select all UUIDs? (y/n): ", yes_or_no)?;
     if all {
         return Some(found);
     }
     let question = "\nEnter the numbers of the UUIDs you want to include (comma-separated): ";
-    let chosen = lines.until(question, |answer| numbers(answer, found.len()))?;
+    let chosen = prompt.until(question, |answer| numbers(answer, found.len()))?;
     Some(chosen.into_iter().map(|number| found[number]).collect())
 }
 
 /// What to flash and how, as far as no flag says it. `None`: broken off.
-pub fn wishes<R: BufRead, W: FnMut(&str)>(
-    lines: &mut Lines<R, W>,
-    wishes: &mut Wishes,
+pub fn options<R: BufRead, W: FnMut(&str)>(
+    prompt: &mut Prompt<R, W>,
+    options: &mut FlashOptions,
 ) -> Option<()> {
-    if wishes.firmware.is_none() {
-        let firmware = lines.until("Enter the firmware to use: ", one_word)?;
-        wishes.firmware = Some(firmware);
+    if options.firmware.is_none() {
+        let firmware = prompt.until("Enter the firmware to use: ", one_word)?;
+        options.firmware = Some(firmware);
     }
-    if wishes.version.is_none() {
-        let default = wishes.firmware.as_deref().and_then(tag);
+    if options.version.is_none() {
+        let default = options.firmware.as_deref().and_then(tag);
         let question = match &default {
             Some(tag) => format!("Enter the version the firmware reports [{tag}]: "),
             None => "Enter the version the firmware reports: ".to_owned(),
         };
-        let version = lines.until(&question, |answer| match (answer, &default) {
+        let version = prompt.until(&question, |answer| match (answer, &default) {
             ("", Some(tag)) => Ok(tag.clone()),
             ("", None) => Err("The job is done when devices report this version.".to_owned()),
             (answer, _) => Ok(answer.to_owned()),
         })?;
-        wishes.version = Some(version);
+        options.version = Some(version);
     }
-    if wishes.image.is_none() {
+    if options.image.is_none() {
         let question = "Enter the flashjobPodImage to use [the operator's own]: ";
-        let image = lines.until(question, |answer| match answer {
+        let image = prompt.until(question, |answer| match answer {
             "" => Ok(None),
             answer => one_word(answer).map(Some),
         })?;
-        wishes.image = image;
+        options.image = image;
     }
-    if wishes.batch_size.is_none() {
+    if options.batch_size.is_none() {
         let question = "Enter the number of UUIDs per batch (default is 5): ";
-        let batch = lines.until(question, |answer| match answer {
+        let batch = prompt.until(question, |answer| match answer {
             "" => Ok(BATCH.to_owned()),
             "0" | "0%" => Err("A batch has at least one device.".to_owned()),
             answer => amount(answer),
         })?;
-        wishes.batch_size = Some(batch);
+        options.batch_size = Some(batch);
     }
-    if wishes.delay.is_none() {
+    if options.delay.is_none() {
         let question = "Enter the delay between batches in seconds (default is 60): ";
-        let delay = lines.until(question, |answer| match answer {
+        let delay = prompt.until(question, |answer| match answer {
             "" => Ok(DELAY),
             answer => seconds(answer),
         })?;
-        wishes.delay = Some(delay);
+        options.delay = Some(delay);
     }
     Some(())
 }

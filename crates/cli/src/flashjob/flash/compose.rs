@@ -1,33 +1,33 @@
-//! From devices and wishes to a FlashJob.
+//! From devices and options to a FlashJob.
 
 use anyhow::Result;
 use flashjob_api::flashjob::{FlashJob, FlashJobSpec, Rollout, Verify};
 use flashjob_plan::flashjob::instances::Instance;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::exit::Usage;
-use crate::flashjob::args::{self, Wishes};
+use crate::exit::UsageError;
+use crate::flashjob::args::{self, FlashOptions};
 
 /// The job for these devices, and for some that are not there now.
 pub fn compose(
     devices: &[Instance],
     absent: &[String],
-    wishes: &Wishes,
+    options: &FlashOptions,
     namespace: &str,
 ) -> Result<FlashJob> {
-    let firmware = wishes.firmware.clone().unwrap_or_default();
-    let version = wishes.version.clone().or_else(|| tag(&firmware)).unwrap_or_default();
-    let name = match &wishes.name {
+    let firmware = options.firmware.clone().unwrap_or_default();
+    let version = options.version.clone().or_else(|| tag(&firmware)).unwrap_or_default();
+    let name = match &options.name {
         Some(name) => name.clone(),
         None => name_for(&firmware, &version),
     };
     // By name, because a uid lasts only until Akri finds the device again.
     let paths = devices.iter().map(|device| format!("{}/{}", device.namespace, device.name));
     let rollout = Rollout {
-        batch_size: wishes.batch_size.as_deref().map(number_or_percent).transpose()?,
-        delay_seconds: wishes.delay,
-        max_parallel: wishes.max_parallel,
-        max_failures: wishes.max_failures.as_deref().map(number_or_percent).transpose()?,
+        batch_size: options.batch_size.as_deref().map(number_or_percent).transpose()?,
+        delay_seconds: options.delay,
+        max_parallel: options.max_parallel,
+        max_failures: options.max_failures.as_deref().map(number_or_percent).transpose()?,
     };
     let spec = FlashJobSpec {
         uuid: Some(paths.chain(absent.iter().cloned()).collect()),
@@ -36,12 +36,12 @@ pub fn compose(
         // Firmware for one type of board reaches no other.
         device: all_the_same(devices.iter().map(|device| device.device.as_str())),
         application_type: all_the_same(devices.iter().map(|device| device.application.as_str())),
-        flashjob_pod_image: wishes.image.clone(),
+        flashjob_pod_image: options.image.clone(),
         rollout: Some(rollout).filter(|rollout| *rollout != Rollout::default()),
-        verify: wishes.verify.map(|verify| match verify {
-            args::Verify::Version => Verify::Version,
-            args::Verify::Restart => Verify::Restart,
-            args::Verify::None => Verify::None,
+        verify: options.verify.map(|verify| match verify {
+            args::VerifyArg::Version => Verify::Version,
+            args::VerifyArg::Restart => Verify::Restart,
+            args::VerifyArg::None => Verify::None,
         }),
         ..FlashJobSpec::default()
     };
@@ -55,11 +55,11 @@ fn all_the_same<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<String> 
     texts.all(|text| text == first).then(|| first.to_owned())
 }
 
-fn number_or_percent(text: &str) -> Result<IntOrString, Usage> {
+fn number_or_percent(text: &str) -> Result<IntOrString, UsageError> {
     if text.ends_with('%') {
         return Ok(IntOrString::String(text.to_owned()));
     }
-    let number = text.parse().map_err(|_| Usage(format!("{text} is too large")))?;
+    let number = text.parse().map_err(|_| UsageError(format!("{text} is too large")))?;
     Ok(IntOrString::Int(number))
 }
 

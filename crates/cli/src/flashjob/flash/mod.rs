@@ -1,4 +1,4 @@
-//! `kubectl flashjob flash`: from the wish to one FlashJob.
+//! `kubectl flashjob flash`: from devices and options to one FlashJob.
 //!
 //! On a terminal without a choice of devices it holds the conversation of the original's script; with one it asks nothing.
 //! The rollout is the operator's: nothing depends on this process staying alive.
@@ -18,27 +18,27 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::args::Connection;
 use crate::connect::{Connected, failed};
-use crate::exit::{End, Usage};
-use crate::flashjob::args::{Choice, Flash, PlanOutput, Waiting, Wishes};
+use crate::exit::{Exit, UsageError};
+use crate::flashjob::args::{Choice, FlashArgs, FlashOptions, PlanOutput, WaitArgs};
 use crate::flashjob::filter::Filter;
 use crate::flashjob::fleet::Fleet;
 use crate::flashjob::plan;
 use crate::flashjob::read::Scope;
 use crate::flashjob::rollout;
 use crate::shell::{Shell, clean};
-use ask::Lines;
+use ask::Prompt;
 pub use compose::compose;
 
 /// How many names are tried for a job that was given none.
 const NAMES: usize = 50;
 
-pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, mut wanted: FlashArgs, shell: &Shell) -> Result<Exit> {
     let chosen_by_flags = wanted.all || wanted.choice.is_given();
     if !chosen_by_flags || wanted.pick {
         if !shell.can_ask() {
             let why = "there is no terminal to ask on; say which devices";
             return Err(
-                Usage(format!("{why}: --device, --app, --uuid, --selector or --all")).into()
+                UsageError(format!("{why}: --device, --app, --uuid, --selector or --all")).into()
             );
         }
     } else {
@@ -56,11 +56,11 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
     } else {
         let Some(devices) = by_asking(&mut wanted, &filter, &fleet, shell)? else {
             shell.say("\nNothing was made.");
-            return Ok(End::Interrupted);
+            return Ok(Exit::Interrupted);
         };
         (devices, Vec::new())
     };
-    let job = compose(&devices, &absent, &wanted.wishes, &connected.namespace)?;
+    let job = compose(&devices, &absent, &wanted.options, &connected.namespace)?;
     // A job that makes no sense is not written anywhere.
     let foreseen = plan::foresee(&fleet, &job)?;
     if let Some(file) = &wanted.save {
@@ -85,16 +85,16 @@ pub async fn run(to: &Connection, mut wanted: Flash, shell: &Shell) -> Result<En
     if wanted.dry_run {
         data(&plan::print(&foreseen, PlanOutput::Table)?)?;
         shell.say(&format!("{} Nothing was made: --dry-run.", plan::sentence(&foreseen)));
-        return Ok(End::Done);
+        return Ok(Exit::Done);
     }
     shell.say(&plan::sentence(&foreseen));
-    let made = create(&connected.client, job, wanted.wishes.name.is_some()).await?;
+    let made = create(&connected.client, job, wanted.options.name.is_some()).await?;
     let name = made.name_any();
     data(&format!("flashjob.application.flashjob.nbfc.io/{name} created\n"))?;
     follow(&connected, &name, wanted.waiting, shell).await
 }
 
-async fn follow(to: &Connected, name: &str, waiting: Waiting, shell: &Shell) -> Result<End> {
+async fn follow(to: &Connected, name: &str, waiting: WaitArgs, shell: &Shell) -> Result<Exit> {
     if waiting.wait {
         return rollout::follow(to, name, waiting.timeout, shell).await;
     }
@@ -102,26 +102,26 @@ async fn follow(to: &Connected, name: &str, waiting: Waiting, shell: &Shell) -> 
     shell.say(&format!(
         "See how it goes: kubectl flashjob rollout status {name} -n {namespace} --wait"
     ));
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// With flags nobody is asked, so all that is needed must be there.
-fn needs_no_answer(wanted: &Flash) -> Result<(), Usage> {
+fn needs_no_answer(wanted: &FlashArgs) -> Result<(), UsageError> {
     if wanted.all && !wanted.choice.is_given() && !wanted.yes && !wanted.dry_run {
-        return Err(Usage(
+        return Err(UsageError(
             "--all flashes every device Akri knows: add --yes if you mean it".into(),
         ));
     }
-    complete(&wanted.wishes)
+    complete(&wanted.options)
 }
 
 /// Whether firmware and version are known without asking.
-pub fn complete(wishes: &Wishes) -> Result<(), Usage> {
-    let Some(firmware) = &wishes.firmware else {
-        return Err(Usage("--firmware is missing: the image to flash".into()));
+pub fn complete(options: &FlashOptions) -> Result<(), UsageError> {
+    let Some(firmware) = &options.firmware else {
+        return Err(UsageError("--firmware is missing: the image to flash".into()));
     };
-    if wishes.version.is_none() && compose::tag(firmware).is_none() {
-        return Err(Usage(format!(
+    if options.version.is_none() && compose::tag(firmware).is_none() {
+        return Err(UsageError(format!(
             "--version is missing: the version {firmware} reports; its name has no tag to take it from"
         )));
     }
@@ -155,7 +155,7 @@ pub fn by_flags(
 
 /// The conversation. `None`: it was broken off.
 fn by_asking(
-    wanted: &mut Flash,
+    wanted: &mut FlashArgs,
     filter: &Filter,
     fleet: &Fleet,
     shell: &Shell,
@@ -166,13 +166,13 @@ fn by_asking(
     }
     // The list reads the keys itself, so nobody else may have taken some.
     let ticked = if wanted.pick { Some(pick::pick(&all)?) } else { None };
-    let mut lines = Lines::new(std::io::stdin().lock(), |text: &str| shell.tell(text));
+    let mut prompt = Prompt::new(std::io::stdin().lock(), |text: &str| shell.tell(text));
     let picked = match ticked {
         Some(ticked) => ticked,
-        None => ask::devices(&mut lines, &all),
+        None => ask::devices(&mut prompt, &all),
     };
     let Some(devices) = picked else { return Ok(None) };
-    if ask::wishes(&mut lines, &mut wanted.wishes).is_none() {
+    if ask::options(&mut prompt, &mut wanted.options).is_none() {
         return Ok(None);
     }
     Ok(Some(devices.into_iter().cloned().collect()))

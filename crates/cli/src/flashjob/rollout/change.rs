@@ -8,25 +8,30 @@ use serde_json::{Value, json};
 
 use crate::clock;
 use crate::connect::{Connected, failed};
-use crate::exit::End;
-use crate::flashjob::read::{self, Job};
+use crate::exit::Exit;
+use crate::flashjob::read::{self, JobObject};
 use crate::shell::Shell;
 
 #[derive(Clone, Copy)]
-pub enum Change {
+pub enum RolloutAction {
     Pause,
     Resume,
     Abort,
     Retry,
 }
 
-pub async fn apply(to: &Connected, name: &str, change: Change, shell: &Shell) -> Result<End> {
+pub async fn apply(
+    to: &Connected,
+    name: &str,
+    action: RolloutAction,
+    shell: &Shell,
+) -> Result<Exit> {
     // It must be there; and what it says tells whether there is anything to do.
     let job = read::job(&to.client, &to.namespace, name).await?;
-    let (spec, word, then) = edit(&job, change);
+    let (spec, word, then) = edit(&job, action);
     let Some(spec) = spec else {
         shell.say(&format!("{name}: {then}"));
-        return Ok(End::Done);
+        return Ok(Exit::Done);
     };
     let jobs: Api<FlashJob> = Api::namespaced(to.client.clone(), &to.namespace);
     let patch = Patch::Merge(json!({ "spec": spec }));
@@ -34,29 +39,24 @@ pub async fn apply(to: &Connected, name: &str, change: Change, shell: &Shell) ->
     done.map_err(|error| failed(format!("cannot change FlashJob {name}"), &error))?;
     shell.out(&format!("flashjob.application.flashjob.nbfc.io/{name} {word}\n"))?;
     shell.say(then);
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// What is to be changed in the spec, how that is called, and what follows. `None`: nothing, and why.
-fn edit(job: &Job, change: Change) -> (Option<Value>, &'static str, &'static str) {
+fn edit(job: &JobObject, action: RolloutAction) -> (Option<Value>, &'static str, &'static str) {
+    use RolloutAction::{Abort, Pause, Resume, Retry};
     let is = |field: &str| job.spec[field].as_bool() == Some(true);
     let over = job.status.completion_time.is_some() && job.is_current();
-    match change {
-        Change::Pause if is("suspend") => (None, "", "it is held already"),
-        Change::Pause if over => (None, "", "it has ended already; there is nothing to hold"),
-        Change::Pause => {
-            (Some(json!({ "suspend": true })), "paused", "What is being flashed finishes.")
-        }
-        Change::Resume if !is("suspend") && !is("abort") => (None, "", "it is not held"),
-        Change::Resume => {
-            (Some(json!({ "suspend": null, "abort": null })), "resumed", "It goes on.")
-        }
-        Change::Abort if is("abort") => (None, "", "it is being ended already"),
-        Change::Abort if over => (None, "", "it has ended already"),
-        Change::Abort => {
-            (Some(json!({ "abort": true })), "aborted", "What is being flashed finishes.")
-        }
-        Change::Retry => {
+    match action {
+        Pause if is("suspend") => (None, "", "it is held already"),
+        Pause if over => (None, "", "it has ended already; there is nothing to hold"),
+        Pause => (Some(json!({ "suspend": true })), "paused", "What is being flashed finishes."),
+        Resume if !is("suspend") && !is("abort") => (None, "", "it is not held"),
+        Resume => (Some(json!({ "suspend": null, "abort": null })), "resumed", "It goes on."),
+        Abort if is("abort") => (None, "", "it is being ended already"),
+        Abort if over => (None, "", "it has ended already"),
+        Abort => (Some(json!({ "abort": true })), "aborted", "What is being flashed finishes."),
+        Retry => {
             let nonce = clock::now().to_string();
             let then = if is("suspend") || is("abort") {
                 "Devices that failed are tried again once the rollout is resumed."

@@ -6,18 +6,18 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::connect::{Connected, failed};
-use crate::exit::End;
+use crate::exit::Exit;
 use crate::flashjob::args::PlanOutput;
 use crate::flashjob::read;
 use crate::shell::{Shell, clean};
 use crate::table::table;
 
 #[derive(Serialize)]
-struct History {
+struct RolloutHistory {
     rollouts: Vec<Past>,
 }
 
-pub async fn run(to: &Connected, name: &str, output: PlanOutput, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connected, name: &str, output: PlanOutput, shell: &Shell) -> Result<Exit> {
     let job = read::job(&to.client, &to.namespace, name).await?;
     let what = format!("cannot read the ledger of {name}, a ConfigMap");
     let ledger = read::ledger(&to.client, &job).await.map_err(|error| failed(what, &error))?;
@@ -26,12 +26,11 @@ pub async fn run(to: &Connected, name: &str, output: PlanOutput, shell: &Shell) 
             "{name} has no ledger yet: it has not begun; `kubectl flashjob explain {name}` says why"
         );
     };
-    shell.out(&print(&History { rollouts: ledger.remembered() }, output)?)?;
-    Ok(End::Done)
+    shell.out(&print(&RolloutHistory { rollouts: ledger.remembered() }, output)?)?;
+    Ok(Exit::Done)
 }
 
-/// The past in one of the forms there are.
-fn print(history: &History, output: PlanOutput) -> Result<String> {
+fn print(history: &RolloutHistory, output: PlanOutput) -> Result<String> {
     Ok(match output {
         PlanOutput::Table => {
             let header = ["VERSION", "FIRMWARE", "BEGAN", "ENDED", "DONE", "FAILED", "DEVICES"];
@@ -71,7 +70,7 @@ mod tests {
             failed: 1,
         };
         let rollouts = vec![past("0.1.0", Some(1_800_000_060)), past("0.2.0", None)];
-        let history = History { rollouts };
+        let history = RolloutHistory { rollouts };
         let wanted = "\
 VERSION   FIRMWARE                        BEGAN                  ENDED                  DONE   FAILED   DEVICES
 0.1.0     registry.example/thermo:0.1.0   2027-01-15T08:00:00Z   2027-01-15T08:01:00Z   9      1        10

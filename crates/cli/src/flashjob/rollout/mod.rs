@@ -8,23 +8,25 @@ mod status;
 use anyhow::Result;
 
 use crate::args::Connection;
-use crate::exit::End;
-use crate::flashjob::args::Rollout;
+use crate::exit::Exit;
+use crate::flashjob::args::RolloutCommand;
 use crate::shell::Shell;
-use change::Change;
+use change::RolloutAction::{Abort, Pause, Resume, Retry};
 pub use status::follow;
 
-pub async fn run(to: &Connection, what: Rollout, shell: &Shell) -> Result<End> {
+pub async fn run(to: &Connection, command: RolloutCommand, shell: &Shell) -> Result<Exit> {
     let to = to.open().await?;
-    match what {
-        Rollout::Status { job, waiting } if waiting.wait => {
+    match command {
+        RolloutCommand::Status { job, waiting } if waiting.wait => {
             status::follow(&to, &job.name, waiting.timeout, shell).await
         }
-        Rollout::Status { job, .. } => status::once(&to, &job.name, shell).await,
-        Rollout::Pause(job) => change::apply(&to, &job.name, Change::Pause, shell).await,
-        Rollout::Resume(job) => change::apply(&to, &job.name, Change::Resume, shell).await,
-        Rollout::Abort(job) => change::apply(&to, &job.name, Change::Abort, shell).await,
-        Rollout::Retry(job) => change::apply(&to, &job.name, Change::Retry, shell).await,
-        Rollout::History { job, output } => history::run(&to, &job.name, output, shell).await,
+        RolloutCommand::Status { job, .. } => status::once(&to, &job.name, shell).await,
+        RolloutCommand::Pause(job) => change::apply(&to, &job.name, Pause, shell).await,
+        RolloutCommand::Resume(job) => change::apply(&to, &job.name, Resume, shell).await,
+        RolloutCommand::Abort(job) => change::apply(&to, &job.name, Abort, shell).await,
+        RolloutCommand::Retry(job) => change::apply(&to, &job.name, Retry, shell).await,
+        RolloutCommand::History { job, output } => {
+            history::run(&to, &job.name, output, shell).await
+        }
     }
 }

@@ -109,12 +109,12 @@ fn line(device: &InFlight, says: Option<&String>) -> String {
 
 /// Where each device stands, for those who read lines and not pictures.
 #[derive(Default)]
-pub struct Told {
+pub struct ProgressLog {
     devices: HashMap<String, String>,
     job: String,
 }
 
-impl Told {
+impl ProgressLog {
     /// What has changed since the last time.
     pub fn news(&mut self, status: &FlashJobStatus) -> Vec<String> {
         let mut now: Vec<(String, String)> = Vec::new();
@@ -129,8 +129,8 @@ impl Told {
         }
         now.extend(status.completed_uuids.iter().map(|d| (d.clone(), "Succeeded".to_owned())));
         for failure in &status.failures {
-            let words = format!("Failed: {}: {}", failure.reason, failure.message);
-            now.push((failure.uuid.clone(), words));
+            let state = format!("Failed: {}: {}", failure.reason, failure.message);
+            now.push((failure.uuid.clone(), state));
         }
         let mut lines = Vec::new();
         for (device, state) in now {

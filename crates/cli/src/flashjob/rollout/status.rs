@@ -11,13 +11,13 @@ use futures::StreamExt;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 
-use super::picture::{Batches, Told, picture};
+use super::picture::{Batches, ProgressLog, picture};
 use crate::clock;
-use crate::connect::{Connected, words};
-use crate::exit::End;
+use crate::connect::{Connected, message};
+use crate::exit::Exit;
 use crate::flashjob::logs;
 use crate::flashjob::plan;
-use crate::flashjob::read::{self, Job};
+use crate::flashjob::read::{self, JobObject};
 use crate::shell::Shell;
 
 /// How often a picture is drawn anew although nothing has changed.
@@ -25,13 +25,12 @@ const FRAME: Duration = Duration::from_secs(1);
 /// The lines of a picture that nobody scrolls.
 const ALL_LINES: usize = 400;
 
-/// Shows it once.
-pub async fn once(to: &Connected, name: &str, shell: &Shell) -> Result<End> {
+pub async fn once(to: &Connected, name: &str, shell: &Shell) -> Result<Exit> {
     let job = read::job(&to.client, &to.namespace, name).await?;
     let batches = batches(to, &job).await;
     let lines = picture(name, &job.status, &batches, &HashMap::new(), ALL_LINES);
     shell.out(&(lines.join("\n") + "\n"))?;
-    Ok(End::Done)
+    Ok(Exit::Done)
 }
 
 /// Shows it until its end, or until the user or the time says that is enough. The rollout does not depend on it.
@@ -40,7 +39,7 @@ pub async fn follow(
     name: &str,
     timeout: Option<Duration>,
     shell: &Shell,
-) -> Result<End> {
+) -> Result<Exit> {
     let time_is_up = async {
         match timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
@@ -52,36 +51,36 @@ pub async fn follow(
         end = to_the_end(to, name, shell) => end,
         () = time_is_up => {
             shell.say(&format!("Not done in time. The rollout goes on; see: {again}"));
-            Ok(End::TimedOut)
+            Ok(Exit::TimedOut)
         }
         _ = tokio::signal::ctrl_c() => {
             shell.say(&format!("\nInterrupted. The rollout goes on; see: {again}"));
-            Ok(End::Interrupted)
+            Ok(Exit::Interrupted)
         }
     }
 }
 
-async fn to_the_end(to: &Connected, name: &str, shell: &Shell) -> Result<End> {
+async fn to_the_end(to: &Connected, name: &str, shell: &Shell) -> Result<Exit> {
     let mut job = read::job(&to.client, &to.namespace, name).await?;
-    let mut view = View::new(to, name, shell);
+    let mut screen = Screen::new(to, name, shell);
     let jobs: Api<FlashJob> = Api::namespaced(to.client.clone(), &to.namespace);
     let events = watcher::watch_object(jobs, name);
     let mut events = std::pin::pin!(events.default_backoff());
     let mut frames = tokio::time::interval(FRAME);
     loop {
-        view.show(&job).await;
+        screen.show(&job).await;
         if let Some(end) = ended(&job) {
-            view.last(&job);
+            screen.last(&job);
             return Ok(end);
         }
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(Some(seen))) => {
-                    job = seen.into();
-                    view.troubled = false;
+                Some(Ok(Some(changed))) => {
+                    job = changed.into();
+                    screen.troubled = false;
                 }
                 Some(Ok(None)) => bail!("FlashJob {name} was deleted"),
-                Some(Err(error)) => view.trouble(&error),
+                Some(Err(error)) => screen.trouble(&error),
                 None => bail!("the cluster has stopped telling about FlashJob {name}"),
             },
             _ = frames.tick(), if shell.is_live() => {}
@@ -90,19 +89,19 @@ async fn to_the_end(to: &Connected, name: &str, shell: &Shell) -> Result<End> {
 }
 
 /// What came of it, if it has ended for the spec it has now. A spec that makes no sense ends nothing, and nothing goes on.
-fn ended(job: &Job) -> Option<End> {
+fn ended(job: &JobObject) -> Option<Exit> {
     if !job.is_current() {
         return None;
     }
     match job.status.phase {
-        Some(Phase::Completed) => Some(End::Done),
-        Some(Phase::Failed) => Some(End::NotAllDone),
+        Some(Phase::Completed) => Some(Exit::Done),
+        Some(Phase::Failed) => Some(Exit::NotAllDone),
         _ => None,
     }
 }
 
 /// Which device is in which batch, from the ledger; nothing where that may not be read.
-async fn batches(to: &Connected, job: &Job) -> Batches {
+async fn batches(to: &Connected, job: &JobObject) -> Batches {
     let ledger = read::ledger(&to.client, job).await.ok().flatten();
     let facts = JobFacts::read(&job.metadata, &job.spec, &plan::settings());
     let (Some(ledger), Ok(spec)) = (ledger, facts.spec) else { return Batches::default() };
@@ -111,27 +110,27 @@ async fn batches(to: &Connected, job: &Job) -> Batches {
 }
 
 /// What is on the screen.
-struct View<'a> {
+struct Screen<'a> {
     to: &'a Connected,
     name: &'a str,
     shell: &'a Shell,
     drawn: usize,
-    told: Told,
+    log: ProgressLog,
     batches: Batches,
     /// The generation and the size that the batches are for.
     known: Option<(Option<i64>, i32)>,
     troubled: bool,
 }
 
-impl<'a> View<'a> {
-    fn new(to: &'a Connected, name: &'a str, shell: &'a Shell) -> View<'a> {
-        let (told, batches) = (Told::default(), Batches::default());
-        View { to, name, shell, drawn: 0, told, batches, known: None, troubled: false }
+impl<'a> Screen<'a> {
+    fn new(to: &'a Connected, name: &'a str, shell: &'a Shell) -> Screen<'a> {
+        let (log, batches) = (ProgressLog::default(), Batches::default());
+        Screen { to, name, shell, drawn: 0, log, batches, known: None, troubled: false }
     }
 
-    async fn show(&mut self, job: &Job) {
+    async fn show(&mut self, job: &JobObject) {
         if !self.shell.is_live() {
-            return self.told.news(&job.status).iter().for_each(|line| self.shell.say(line));
+            return self.log.news(&job.status).iter().for_each(|line| self.shell.say(line));
         }
         let now = (job.status.observed_generation, job.status.counts.map_or(0, |c| c.total));
         if job.status.counts.is_some() && self.known != Some(now) {
@@ -157,8 +156,8 @@ impl<'a> View<'a> {
         self.shell.tell(&text);
     }
 
-    /// The end in words, where a picture was: what failed, whole and not cut at the edge.
-    fn last(&self, job: &Job) {
+    /// The end in text, where a picture was: what failed, whole and not cut at the edge.
+    fn last(&self, job: &JobObject) {
         if self.shell.is_live() {
             for failure in &job.status.failures {
                 let line = format!("{}: {}: {}", failure.uuid, failure.reason, failure.message);
@@ -174,13 +173,13 @@ impl<'a> View<'a> {
 
     fn trouble(&mut self, error: &watcher::Error) {
         if !self.troubled {
-            let words = match error {
+            let message = match error {
                 watcher::Error::InitialListFailed(error)
                 | watcher::Error::WatchStartFailed(error)
-                | watcher::Error::WatchFailed(error) => words(error),
+                | watcher::Error::WatchFailed(error) => message(error),
                 other => other.to_string(),
             };
-            self.shell.note(&format!("the cluster does not answer, tried again: {words}"));
+            self.shell.note(&format!("the cluster does not answer, tried again: {message}"));
             self.troubled = true;
             self.drawn = 0;
         }

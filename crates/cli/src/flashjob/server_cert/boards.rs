@@ -1,4 +1,4 @@
-//! What boards and the flasher ask of a certificate, and in which words people are told.
+//! What boards and the flasher ask of a certificate, and what people are told of it.
 
 use std::slice::from_ref;
 

@@ -16,15 +16,15 @@ fn boards() -> Vec<Instance> {
 }
 
 /// Holds the conversation with these answers; what was chosen and wished for, and all that was said.
-fn talk(answers: &str) -> (Option<(Vec<String>, Wishes)>, String) {
+fn talk(answers: &str) -> (Option<(Vec<String>, FlashOptions)>, String) {
     let boards = boards();
     let all: Vec<&Instance> = boards.iter().collect();
     let mut said = String::new();
-    let mut lines = Lines::new(answers.as_bytes(), |text: &str| said.push_str(text));
-    let mut wanted = Wishes::default();
-    let chosen = devices(&mut lines, &all);
+    let mut prompt = Prompt::new(answers.as_bytes(), |text: &str| said.push_str(text));
+    let mut wanted = FlashOptions::default();
+    let chosen = devices(&mut prompt, &all);
     let told = chosen.and_then(|chosen| {
-        wishes(&mut lines, &mut wanted)?;
+        options(&mut prompt, &mut wanted)?;
         Some(chosen.iter().map(|i| i.name.clone()).collect())
     });
     (told.map(|chosen| (chosen, wanted)), said)
@@ -34,12 +34,12 @@ fn talk(answers: &str) -> (Option<(Vec<String>, Wishes)>, String) {
 fn the_documented_answers_are_taken_as_they_are() {
     let image = "harbor.nbfc.io/nubificus/esp32:x.x.xxxxxxx";
     let (told, said) = talk(&format!("ESP-32\nthermo\n\ny\n{image}\n0.2.0\n\n2\n30\n"));
-    let (chosen, wishes) = told.unwrap();
+    let (chosen, options) = told.unwrap();
     assert_eq!(chosen, ["a", "b"]);
-    assert_eq!(wishes.firmware.as_deref(), Some(image));
-    assert_eq!(wishes.version.as_deref(), Some("0.2.0"));
+    assert_eq!(options.firmware.as_deref(), Some(image));
+    assert_eq!(options.version.as_deref(), Some("0.2.0"));
     assert_eq!(
-        (wishes.image, wishes.batch_size.as_deref(), wishes.delay),
+        (options.image, options.batch_size.as_deref(), options.delay),
         (None, Some("2"), Some(30))
     );
     let wanted = "\
@@ -62,14 +62,14 @@ Enter the delay between batches in seconds (default is 60): ";
 #[test]
 fn numbers_choose_and_enter_takes_what_is_in_brackets() {
     let (told, said) = talk("\n\n\nn\n2, 0\nr.example/esp32:0.3.0\n\nr.example/flasher:1\n\n\n");
-    let (chosen, wishes) = told.unwrap();
+    let (chosen, options) = told.unwrap();
     assert_eq!(chosen, ["a", "c"]);
     assert!(
         said.contains("[2] UUID: 77, Device Type: Unknown Device Type, Application Type: thermo")
     );
-    assert_eq!(wishes.version.as_deref(), Some("0.3.0"));
-    assert_eq!(wishes.image.as_deref(), Some("r.example/flasher:1"));
-    assert_eq!((wishes.batch_size.as_deref(), wishes.delay), (Some("5"), Some(60)));
+    assert_eq!(options.version.as_deref(), Some("0.3.0"));
+    assert_eq!(options.image.as_deref(), Some("r.example/flasher:1"));
+    assert_eq!((options.batch_size.as_deref(), options.delay), (Some("5"), Some(60)));
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn an_answer_that_makes_no_sense_is_asked_for_again() {
     let answers = "esp8266\n\n\nESP32\n\n\nmaybe\nN\n9\nx\n\n1-0\n0-1\n\ntwo words\nr/esp32\n\n1.0\n\n\
                    none\n0\n101%\n1\nsoon\n-1\n0\n";
     let (told, said) = talk(answers);
-    let (chosen, wishes) = told.unwrap();
+    let (chosen, options) = told.unwrap();
     assert_eq!(chosen, ["a", "b"]);
-    assert_eq!(wishes.version.as_deref(), Some("1.0"));
-    assert_eq!((wishes.batch_size.as_deref(), wishes.delay), (Some("1"), Some(0)));
-    for words in [
+    assert_eq!(options.version.as_deref(), Some("1.0"));
+    assert_eq!((options.batch_size.as_deref(), options.delay), (Some("1"), Some(0)));
+    for message in [
         "No instances found matching the criteria.",
         "Answer y or n.",
         "Write numbers from 0 to 1",
@@ -91,7 +91,7 @@ fn an_answer_that_makes_no_sense_is_asked_for_again() {
         "The job is done when devices report this version.",
         "A batch has at least one device.",
     ] {
-        assert!(said.contains(words), "{words} is not in:\n{said}");
+        assert!(said.contains(message), "{message} is not in:\n{said}");
     }
 }
 
@@ -128,11 +128,11 @@ fn no_input_makes_it_panic_or_go_on_for_ever() {
             }
             input.push(b'\n');
         }
-        let mut lines = Lines::new(input.as_slice(), |_: &str| ());
-        let mut wanted = Wishes::default();
-        if let Some(chosen) = devices(&mut lines, &all) {
+        let mut prompt = Prompt::new(input.as_slice(), |_: &str| ());
+        let mut wanted = FlashOptions::default();
+        if let Some(chosen) = devices(&mut prompt, &all) {
             assert!(!chosen.is_empty());
-            ends += usize::from(wishes(&mut lines, &mut wanted).is_some());
+            ends += usize::from(options(&mut prompt, &mut wanted).is_some());
         }
     }
     assert!(ends > 0, "some came to an end");

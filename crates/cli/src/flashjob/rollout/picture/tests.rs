@@ -83,7 +83,7 @@ fn without_batches_there_is_one_bar_and_a_failure_is_always_seen() {
 
 #[test]
 fn lines_tell_each_change_once() {
-    let mut told = Told::default();
+    let mut told = ProgressLog::default();
     let first = told.news(&status());
     assert_eq!(first.len(), 6, "{first:#?}");
     assert!(first.contains(&"n/b  Failed: NoCallback: nobody called".to_owned()));
