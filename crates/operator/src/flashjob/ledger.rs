@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::{self, Owner, Place};
 use flashjob_plan::flashjob::facts::{Job, LedgerState};
-use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader};
+use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader, Record};
 use flashjob_plan::flashjob::names;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -123,10 +124,9 @@ impl Memory {
     }
 
     /// The boards whose attempts are open.
-    pub fn open_endpoints(&self) -> Vec<String> {
+    pub fn open_endpoints(&self) -> Vec<Lock<'static>> {
         let records = self.sealed().map(|l| l.records.as_slice()).unwrap_or_default();
-        let pinned = records.iter().filter(|r| r.open).filter_map(|r| r.pinned.as_ref());
-        pinned.map(|p| p.endpoint.clone()).collect()
+        records.iter().filter(|r| r.open).filter_map(Record::lock).collect()
     }
 
     /// A write was acknowledged: what it changed.

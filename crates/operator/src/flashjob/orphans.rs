@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
 use flashjob_plan::flashjob::index::Doubt;
@@ -64,7 +65,8 @@ impl FlashJobController {
         let pods = children.flat_map(|c| c.pods.values()).filter_map(|slot| slot.here());
         let at_work: Vec<&Pod> = pods.filter(|pod| !pod.over(now)).collect();
         let silent = at_work.iter().any(|pod| pod.terminal_since.is_some());
-        let boards: Vec<String> = at_work.iter().map(|pod| pod.endpoint.clone()).collect();
+        let boards = at_work.iter().map(|pod| Lock::board(&pod.endpoint).into_owned());
+        let boards: Vec<_> = boards.collect();
         let over = boards.is_empty();
         let mut freed = self.boards.hold(uid, boards);
         if over {

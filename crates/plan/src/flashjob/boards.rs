@@ -1,7 +1,8 @@
 //! The boards, and what the jobs of all namespaces have to do with them.
 //!
 //! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
-//! that wants it now goes first; and an older job does not undo what a newer one has flashed since.
+//! that wants it now goes first; and an older job does not undo what a newer one has flashed since. The one node port that
+//! boards dial is locked in the same way.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -15,6 +16,30 @@ use crate::flashjob::ledger::{Outcome, Record};
 mod parked;
 use parked::Parked;
 
+/// What one job at a time may have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lock<'a> {
+    /// A board, by the normal form of its address.
+    Board(Cow<'a, str>),
+    /// Node port 4433, which is one for the whole cluster.
+    NodePort,
+}
+
+impl<'a> Lock<'a> {
+    /// The board at this address, in whatever form that is.
+    pub fn board(endpoint: &'a str) -> Lock<'a> {
+        Lock::Board(normal(endpoint))
+    }
+
+    /// The same, to be kept.
+    pub fn into_owned(self) -> Lock<'static> {
+        match self {
+            Lock::Board(board) => Lock::Board(Cow::Owned(board.into_owned())),
+            Lock::NodePort => Lock::NodePort,
+        }
+    }
+}
+
 /// A job's place among others: older first, then by namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seniority {
@@ -26,20 +51,21 @@ pub struct Seniority {
     pub name: String,
 }
 
-/// What is known of every board, by the normal form of its address: methods take it in any form.
+/// What is known of every lock.
 #[derive(Clone, Debug, Default)]
 pub struct Boards {
-    boards: HashMap<String, Board>,
-    /// Those that several jobs have among their devices: few, and asked for at every look at every device that waits.
-    shared: HashSet<String>,
+    locks: HashMap<Lock<'static>, Parties>,
+    /// Those that several jobs have to do with: few, and asked for at every look at every device that waits.
+    shared: HashSet<Lock<'static>>,
     jobs: HashMap<String, Party>,
     /// What jobs have flashed that nothing else is known of: see [`Boards::park`].
     parked: Parked,
 }
 
+/// The jobs that have to do with one lock.
 #[derive(Clone, Debug, Default)]
-struct Board {
-    /// The jobs that have this board among their devices. Mostly one, so there is room for one.
+struct Parties {
+    /// Those that have this board among their devices. Mostly one, so there is room for one.
     known_to: Vec<Arc<str>>,
     /// Who says that it is theirs, in the order they came: the first has it, of those that may.
     held_by: Vec<String>,
@@ -55,14 +81,14 @@ struct Party {
     uid: Arc<str>,
     seniority: Seniority,
     stray: bool,
-    holds: Vec<String>,
+    holds: Vec<Lock<'static>>,
     /// Those it was given here, since this process began.
-    started: HashSet<String>,
-    wants: Vec<String>,
-    knows: Vec<String>,
+    started: HashSet<Lock<'static>>,
+    wants: Vec<Lock<'static>>,
+    knows: Vec<Lock<'static>>,
 }
 
-impl Board {
+impl Parties {
     /// When a job has flashed it.
     fn flashed_by(&self, job: &str) -> Option<Timestamp> {
         self.flashed.iter().find(|(other, _)| **other == *job).map(|(_, at)| *at)
@@ -91,27 +117,32 @@ impl Boards {
 
     /// A job has this board among its devices.
     pub fn know(&mut self, job: &str, endpoint: &str) {
-        let endpoint = &*normal(endpoint);
-        let board = self.boards.entry(endpoint.to_owned()).or_default();
-        if !board.known_to.iter().any(|j| **j == *job) {
+        self.meet(job, &Lock::board(endpoint));
+    }
+
+    /// A job has to do with this lock.
+    fn meet(&mut self, job: &str, lock: &Lock<'_>) -> &mut Parties {
+        let owned = || lock.clone().into_owned();
+        let parties = self.locks.entry(owned()).or_default();
+        if !parties.known_to.iter().any(|j| **j == *job) {
             let party = party(&mut self.jobs, job);
-            board.known_to.reserve_exact(1);
-            board.known_to.push(party.uid.clone());
-            party.knows.push(endpoint.to_owned());
-            if board.known_to.len() > 1 {
-                self.shared.insert(endpoint.to_owned());
+            parties.known_to.reserve_exact(1);
+            parties.known_to.push(party.uid.clone());
+            party.knows.push(owned());
+            if parties.known_to.len() > 1 {
+                self.shared.insert(owned());
             }
         }
+        parties
     }
 
     /// A job has flashed this board.
     pub fn flashed(&mut self, job: &str, endpoint: &str, at: Timestamp) {
-        self.know(job, endpoint);
-        if let Some(board) = self.boards.get_mut(&*normal(endpoint)) {
-            board.flashed.retain(|(other, _)| **other != *job);
-            board.flashed.reserve_exact(1);
-            board.flashed.push((party(&mut self.jobs, job).uid.clone(), at));
-        }
+        let uid = party(&mut self.jobs, job).uid.clone();
+        let board = self.meet(job, &Lock::board(endpoint));
+        board.flashed.retain(|(other, _)| **other != *job);
+        board.flashed.reserve_exact(1);
+        board.flashed.push((uid, at));
     }
 
     /// Takes in what one record of a job's ledger says of its board.
@@ -127,55 +158,50 @@ impl Boards {
     /// from now on.
     pub fn start(&mut self, job: &str, endpoint: &str) {
         let party = party(&mut self.jobs, job);
-        party.started.insert(normal(endpoint).into_owned());
+        party.started.insert(Lock::board(endpoint).into_owned());
     }
 
-    /// These boards a job holds now. Says whether one has become free.
-    pub fn hold(&mut self, job: &str, endpoints: Vec<String>) -> bool {
-        let endpoints = all_normal(endpoints);
+    /// These a job holds now. Says whether one has become free.
+    pub fn hold(&mut self, job: &str, locks: Vec<Lock<'static>>) -> bool {
         let stray = self.jobs.get(job).is_some_and(|party| party.stray);
-        for endpoint in &endpoints {
-            self.know(job, endpoint);
-            let board = self.boards.entry(endpoint.clone()).or_default();
-            let holders = if stray { &mut board.strays } else { &mut board.held_by };
+        for lock in &locks {
+            let parties = self.meet(job, lock);
+            let holders = if stray { &mut parties.strays } else { &mut parties.held_by };
             if !holders.iter().any(|other| other == job) {
                 holders.push(job.to_owned());
             }
         }
         let party = party(&mut self.jobs, job);
-        let before = std::mem::replace(&mut party.holds, endpoints.clone());
-        let held: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
-        party.started.retain(|endpoint| held.contains(endpoint.as_str()));
-        let freed: Vec<String> =
-            before.into_iter().filter(|e| !held.contains(e.as_str())).collect();
-        for endpoint in &freed {
-            if let Some(board) = self.boards.get_mut(endpoint) {
-                board.held_by.retain(|holder| holder != job);
-                board.strays.retain(|stray| stray != job);
+        let before = std::mem::replace(&mut party.holds, locks.clone());
+        let held: HashSet<&Lock<'_>> = locks.iter().collect();
+        party.started.retain(|lock| held.contains(lock));
+        let freed: Vec<_> = before.iter().filter(|lock| !held.contains(lock)).collect();
+        for lock in &freed {
+            if let Some(parties) = self.locks.get_mut(*lock) {
+                parties.held_by.retain(|holder| holder != job);
+                parties.strays.retain(|stray| stray != job);
             }
         }
         !freed.is_empty()
     }
 
-    /// These boards a job would flash now, were they free. Says whether it has given one up.
-    pub fn want(&mut self, job: &str, endpoints: Vec<String>) -> bool {
-        let endpoints = all_normal(endpoints);
+    /// These a job would take now, were they free. Says whether it has given one up.
+    pub fn want(&mut self, job: &str, locks: Vec<Lock<'static>>) -> bool {
         let party = party(&mut self.jobs, job);
-        if party.wants == endpoints {
+        if party.wants == locks {
             return false;
         }
-        let before = std::mem::replace(&mut party.wants, endpoints.clone());
-        for endpoint in &before {
-            if let Some(board) = self.boards.get_mut(endpoint) {
-                board.wanted_by.retain(|j| j != job);
+        let before = std::mem::replace(&mut party.wants, locks.clone());
+        for lock in &before {
+            if let Some(parties) = self.locks.get_mut(lock) {
+                parties.wanted_by.retain(|j| j != job);
             }
         }
-        for endpoint in &endpoints {
-            self.know(job, endpoint);
-            self.boards.entry(endpoint.clone()).or_default().wanted_by.push(job.to_owned());
+        for lock in &locks {
+            self.meet(job, lock).wanted_by.push(job.to_owned());
         }
-        let wanted: HashSet<&str> = endpoints.iter().map(String::as_str).collect();
-        before.iter().any(|e| !wanted.contains(e.as_str()))
+        let wanted: HashSet<&Lock<'_>> = locks.iter().collect();
+        before.iter().any(|lock| !wanted.contains(lock))
     }
 
     /// A job is gone, and with it what it held, wanted and flashed.
@@ -192,8 +218,11 @@ impl Boards {
     pub fn park(&mut self, job: &str, records: &[Record]) {
         let Some(party) = self.jobs.get_mut(job) else { return };
         let knows = std::mem::take(&mut party.knows);
-        let flashed = |board| self.boards.get(board).and_then(|b| b.flashed_by(job));
-        let known = knows.iter().filter_map(|board| Some((Cow::from(board), flashed(board)?)));
+        let flashed = |lock| self.locks.get(lock).and_then(|parties| parties.flashed_by(job));
+        let known = knows.iter().filter_map(|lock| match lock {
+            Lock::Board(board) => Some((board.clone(), flashed(lock)?)),
+            Lock::NodePort => None,
+        });
         let written = records.iter().filter_map(|r| flash(r).map(|(at, t)| (normal(at), t)));
         self.parked.keep(job, known.chain(written));
         self.unknow(job, &knows);
@@ -204,20 +233,20 @@ impl Boards {
         self.parked.forget(job);
     }
 
-    fn unknow(&mut self, job: &str, endpoints: &[String]) {
-        for endpoint in endpoints {
-            let Some(board) = self.boards.get_mut(endpoint) else { continue };
-            board.known_to.retain(|j| **j != *job);
-            board.flashed.retain(|(j, _)| **j != *job);
-            if board.known_to.len() < 2 {
-                self.shared.remove(endpoint);
+    fn unknow(&mut self, job: &str, locks: &[Lock<'static>]) {
+        for lock in locks {
+            let Some(parties) = self.locks.get_mut(lock) else { continue };
+            parties.known_to.retain(|j| **j != *job);
+            parties.flashed.retain(|(j, _)| **j != *job);
+            if parties.known_to.len() < 2 {
+                self.shared.remove(lock);
             }
-            if board.known_to.is_empty() {
-                self.boards.remove(endpoint);
+            if parties.known_to.is_empty() {
+                self.locks.remove(lock);
             }
         }
         // Memory that a large job has taken is given back.
-        self.boards.shrink_to(2 * self.boards.len());
+        self.locks.shrink_to(2 * self.locks.len());
         self.shared.shrink_to(2 * self.shared.len());
     }
 
@@ -229,13 +258,12 @@ impl Boards {
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
-        let endpoint = &*normal(endpoint);
-        if !self.shared.contains(endpoint) {
+        let lock = &Lock::board(endpoint);
+        if !self.shared.contains(lock) {
             return false;
         }
-        let board = self.boards.get(endpoint);
         let other = |other: &Arc<str>| **other != *job && self.concerns(other, job);
-        board.is_some_and(|b| b.known_to.iter().any(other))
+        self.locks.get(lock).is_some_and(|parties| parties.known_to.iter().any(other))
     }
 
     /// Whether one job has to do with what another does.
@@ -244,13 +272,13 @@ impl Boards {
         !self.jobs.get(other).is_some_and(|party| party.stray) || place(other) == place(job)
     }
 
-    /// The job that this one has to wait for: it holds the board, or wants it and is older. `may_use` says of which
+    /// The job that this one has to wait for: it holds the lock, or wants it and is older. `may_use` says of which
     /// namespaces jobs may use the board: what others say of it, they say in their own ledgers and Pods, and it holds up
     /// nobody.
     pub fn in_the_way(
         &self,
         job: &str,
-        endpoint: &str,
+        lock: &Lock<'_>,
         may_use: impl Fn(&str) -> bool,
     ) -> Option<String> {
         let older = |other: &&String| {
@@ -258,27 +286,25 @@ impl Boards {
                 && self.seniority(other) < self.seniority(job)
                 && self.is_of(other, &may_use)
         };
-        self.held_by_other(job, endpoint, &may_use).or_else(|| {
-            let board = self.boards.get(&*normal(endpoint))?;
-            board.wanted_by.iter().find(older).map(|other| self.name(other))
+        self.held_by_other(job, lock, &may_use).or_else(|| {
+            let parties = self.locks.get(lock)?;
+            parties.wanted_by.iter().find(older).map(|other| self.name(other))
         })
     }
 
-    /// Another job that holds the board.
+    /// Another job that holds the lock.
     pub fn held_by_other(
         &self,
         job: &str,
-        endpoint: &str,
+        lock: &Lock<'_>,
         may_use: impl Fn(&str) -> bool,
     ) -> Option<String> {
-        let endpoint = &*normal(endpoint);
-        let board = self.boards.get(endpoint)?;
-        let started =
-            |other: &str| self.jobs.get(other).is_some_and(|p| p.started.contains(endpoint));
+        let parties = self.locks.get(lock)?;
+        let started = |other: &str| self.jobs.get(other).is_some_and(|p| p.started.contains(lock));
         let counts =
             |other: &&String| *other == job || started(other) || self.is_of(other, &may_use);
-        let holder = board.held_by.iter().find(counts).filter(|holder| *holder != job);
-        let stray = || board.strays.iter().find(|stray| self.concerns(stray, job));
+        let holder = parties.held_by.iter().find(counts).filter(|holder| *holder != job);
+        let stray = || parties.strays.iter().find(|stray| self.concerns(stray, job));
         holder.or_else(stray).map(|other| self.name(other))
     }
 
@@ -296,7 +322,7 @@ impl Boards {
         since: Timestamp,
         own_namespace_only: bool,
     ) -> Option<String> {
-        let endpoint = &*normal(endpoint);
+        let board = normal(endpoint);
         let own = self.seniority(job);
         let counts = |other: &str| {
             let theirs = self.seniority(other);
@@ -304,10 +330,11 @@ impl Boards {
                 !own_namespace_only || theirs.map(|s| &s.namespace) == own.map(|s| &s.namespace);
             other != job && theirs > own && reaches
         };
-        let mut flashed = self.boards.get(endpoint).into_iter().flat_map(|board| &board.flashed);
+        let parties = self.locks.get(&Lock::Board(board.clone()));
+        let mut flashed = parties.into_iter().flat_map(|parties| &parties.flashed);
         let newer = flashed.find(|(other, at)| *at > since && counts(other));
         let newer = newer.map(|(other, _)| &**other);
-        newer.or_else(|| self.parked.flashed_since(endpoint, since, counts)).map(|o| self.name(o))
+        newer.or_else(|| self.parked.flashed_since(&board, since, counts)).map(|o| self.name(o))
     }
 
     /// A job's place among others.
@@ -325,10 +352,6 @@ fn flash(record: &Record) -> Option<(&str, Timestamp)> {
     let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
     let ended = record.ended.filter(|_| record.outcome == Some(Outcome::Succeeded))?;
     Some((&pinned.endpoint, ended))
-}
-
-fn all_normal(endpoints: Vec<String>) -> Vec<String> {
-    endpoints.into_iter().map(|endpoint| normal(&endpoint).into_owned()).collect()
 }
 
 #[cfg(test)]

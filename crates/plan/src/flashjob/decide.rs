@@ -3,6 +3,7 @@
 use flashjob_api::flashjob::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
+use crate::flashjob::boards::Lock;
 use crate::flashjob::deletion;
 use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
@@ -111,7 +112,7 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
 }
 
 /// The boards a job will flash as soon as it has begun: a newer job must not slip in before it.
-fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
+fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<Lock<'static>> {
     let Some(spec) = view.job.spec.as_ref().ok().filter(|s| !s.suspend && !s.abort) else {
         return Vec::new();
     };
@@ -120,8 +121,7 @@ fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
         return Vec::new();
     }
     let records = ledger.records.iter().take(rollout::bound(Some(spec), ledger));
-    let due = records.filter(|r| r.outcome.is_none()).filter_map(|r| r.pinned.as_ref());
-    due.map(|pinned| pinned.endpoint.clone()).collect()
+    records.filter(|r| r.outcome.is_none()).filter_map(Record::lock).collect()
 }
 
 /// A job with a ledger.

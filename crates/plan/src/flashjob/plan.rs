@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
 use crate::flashjob::addresses::Waiting;
+use crate::flashjob::boards::Lock;
 use crate::flashjob::facts;
 use crate::flashjob::ledger::{Change, Ledger};
 
@@ -34,10 +35,10 @@ pub struct Plan {
     pub idle: bool,
     /// The job has been kept long enough: delete it.
     pub expire: bool,
-    /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.
-    pub claims: Option<Vec<String>>,
-    /// Boards that other jobs may have too and this one would flash now, were they free.
-    pub wants: Vec<String>,
+    /// What this job holds; `None` while that cannot be told, and then it stays as it was.
+    pub claims: Option<Vec<Lock<'static>>>,
+    /// What other jobs may have too and this one would take now, were it free.
+    pub wants: Vec<Lock<'static>>,
     /// The Service of this job that has waited longest for an address.
     pub waiting: Option<Waiting>,
     /// Ends that this plan records, for the log and the metrics.

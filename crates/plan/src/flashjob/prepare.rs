@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use flashjob_api::flashjob::{DeviceState as State, Reason, ServiceType};
 use jiff::Timestamp;
 
-use crate::flashjob::access::NODE_PORT;
+use crate::flashjob::boards::Lock;
 use crate::flashjob::end::End;
 use crate::flashjob::endpoint::normal;
 use crate::flashjob::facts::{Children, Pod, Refusal, Service};
@@ -100,13 +100,14 @@ impl<'a> Round<'a> {
         if boards.is_shared(job, &pinned.endpoint) {
             // A Service alone does not say that the board is ours: after a restart, another job may have got it first.
             let may_use = |namespace: &str| self.may_use(namespace, &pinned.endpoint);
+            let board = Lock::board(&pinned.endpoint);
             let other = if mine {
-                boards.held_by_other(job, &pinned.endpoint, may_use)
+                boards.held_by_other(job, &board, may_use)
             } else {
-                boards.in_the_way(job, &pinned.endpoint, may_use)
+                boards.in_the_way(job, &board, may_use)
             };
             if other.is_some() || !mine {
-                self.plan.wants.push(pinned.endpoint.clone());
+                self.plan.wants.push(board.into_owned());
             }
             if let Some(other) = other {
                 let words = format!("{other} comes first with this device");
@@ -246,8 +247,9 @@ impl<'a> Round<'a> {
                 return self.waits(record, State::Pending, words, None);
             }
             ServiceType::NodePort => {
-                self.plan.wants.push(NODE_PORT.to_owned());
-                let other = self.view.boards.in_the_way(&self.view.job.uid, NODE_PORT, |_| true);
+                self.plan.wants.push(Lock::NodePort);
+                let (boards, job) = (self.view.boards, &self.view.job.uid);
+                let other = boards.in_the_way(job, &Lock::NodePort, |_| true);
                 if let Some(other) = other {
                     let words = format!("{other} comes first with node port 4433");
                     return self.waits(record, State::Pending, &words, None);

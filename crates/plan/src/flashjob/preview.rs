@@ -9,7 +9,7 @@ use flashjob_api::flashjob::VersionPolicy;
 use jiff::Timestamp;
 
 use crate::flashjob::addresses::Addresses;
-use crate::flashjob::boards::{Boards, Seniority};
+use crate::flashjob::boards::{Boards, Lock, Seniority};
 use crate::flashjob::decide::decide;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
@@ -131,7 +131,9 @@ pub fn boards(
         }
     }
     let (children, addresses) = (HashMap::new(), Addresses::default());
-    for Other { job, ledger, at_work: mut held } in others {
+    for Other { job, ledger, at_work } in others {
+        let at_work = at_work.iter().map(|endpoint| Lock::board(endpoint).into_owned());
+        let mut held: Vec<_> = at_work.collect();
         if let Some(ledger) = ledger {
             let view = View {
                 job: &job,

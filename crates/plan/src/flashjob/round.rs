@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use flashjob_api::flashjob::{DeviceState as State, Reason};
 use jiff::Timestamp;
 
-use crate::flashjob::access::NODE_PORT;
 use crate::flashjob::addresses::Waiting;
+use crate::flashjob::boards::Lock;
 use crate::flashjob::end;
 use crate::flashjob::endpoint::normal;
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, Slot, View};
@@ -75,7 +75,7 @@ pub struct Round<'a> {
     /// The first place whose turn has not come.
     bound: usize,
     pub(crate) ledger: &'a Ledger,
-    pub(crate) claims: Vec<String>,
+    pub(crate) claims: Vec<Lock<'static>>,
     pub(crate) summary: Summary,
 }
 
@@ -200,7 +200,7 @@ impl<'a> Round<'a> {
                 let stuck = record.reason.as_deref() == Some(Reason::ServiceStuck.as_str());
                 let children = || self.view.children.get(&record.target);
                 if stuck && children().is_some_and(|c| c.service.here().is_some()) {
-                    self.claims.extend(record.pinned.as_ref().map(|p| p.endpoint.clone()));
+                    self.claims.extend(record.lock());
                 }
                 self.summary.count_final(record, outcome);
             }
@@ -301,8 +301,8 @@ impl<'a> Round<'a> {
         plan.status = Some(job_status);
         let mut claims = self.claims;
         // The end of a Pod frees its board, whatever has become of the attempt, the firmware and the device.
-        claims.extend(self.left_behind.values().map(|pod| pod.endpoint.clone()));
-        claims.extend(self.node_port_taken.then(|| NODE_PORT.to_owned()));
+        claims.extend(self.left_behind.keys().map(|board| Lock::Board(board.clone()).into_owned()));
+        claims.extend(self.node_port_taken.then_some(Lock::NodePort));
         claims.sort();
         claims.dedup();
         plan.claims = Some(claims);

@@ -37,10 +37,8 @@ impl Round<'_> {
             State::Pending | State::Other(_) => &mut counts.pending,
         } += 1;
         let claims = record.open || children.is_some_and(|c| in_use(c, self.now));
-        if let Some(pinned) = record.pinned.as_ref()
-            && (claims || matches!(state, State::Addressing))
-        {
-            self.claims.push(pinned.endpoint.clone());
+        if claims || matches!(state, State::Addressing) {
+            self.claims.extend(record.lock());
         }
         // Devices whose turn has not come are counted, not listed.
         let listed = !matches!(state, State::Pending) || record.open;

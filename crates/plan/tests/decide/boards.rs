@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::world::World;
-use crate::{phase, state};
+use crate::{lock, phase, state};
 
 #[test]
 fn a_board_stays_held_until_its_pod_is_over() {
@@ -22,7 +22,7 @@ fn a_board_stays_held_until_its_pod_is_over() {
     world.step();
     // The result is written; the Pod is still there.
     let deleting = world.decide();
-    assert_eq!(deleting.claims, Some(vec!["at-a".into()]));
+    assert_eq!(deleting.claims, Some(vec![lock("at-a")]));
     world.children.get_mut(&target).unwrap().pods.get_mut(&1).unwrap().gone = true;
     assert_eq!(world.decide().claims, Some(vec![]));
 }
@@ -31,11 +31,11 @@ fn a_board_stays_held_until_its_pod_is_over() {
 fn a_board_that_another_job_holds_is_waited_for() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("other", "ns/other", 5);
-    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.hold("other", vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
-    assert_eq!(plan.claims, Some(vec!["at-b".into()]));
+    assert_eq!(plan.claims, Some(vec![lock("at-b")]));
     world.boards.hold("other", vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
@@ -46,8 +46,8 @@ fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("thief", "elsewhere/thief", 5);
-    world.boards.hold("thief", vec!["at-a".into()]);
-    world.boards.want("thief", vec!["at-b".into()]);
+    world.boards.hold("thief", vec![lock("at-a")]);
+    world.boards.want("thief", vec![lock("at-b")]);
     let states = |world: &World| ["a", "b"].map(|device| state(&world.decide(), device));
     world.step();
     world.step();
@@ -78,8 +78,8 @@ fn who_holds_a_board_without_leave_does_not_hide_who_has_it() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("thief", "elsewhere/thief", 5);
     world.introduce("other", "ns/other", 5);
-    world.boards.hold("thief", vec!["at-a".into()]);
-    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.hold("thief", vec![lock("at-a")]);
+    world.boards.hold("other", vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
     world.boards.hold("other", vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
@@ -92,10 +92,10 @@ fn what_this_process_has_begun_holds_its_board_whatever_akri_shows_later() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("early", "elsewhere/early", 5);
     world.boards.start("early", "http://at-a");
-    world.boards.hold("early", vec!["at-a".into()]);
+    world.boards.hold("early", vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
     world.boards.hold("early", vec![]);
-    world.boards.hold("early", vec!["at-a".into()]);
+    world.boards.hold("early", vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Starting", "that one is over");
 }
 
@@ -123,7 +123,7 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.introduce("job-uid", "ns/job", 0);
     world.introduce("other", "ns/other", 5);
     world.boards.know("job-uid", "at-a");
-    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.hold("other", vec![lock("at-a")]);
     world.gets_address("a");
     let plan = world.settle();
     assert_eq!((state(&plan, "a").as_str(), world.record("a").attempt), ("Blocked", 0));
@@ -142,12 +142,12 @@ fn after_a_restart_a_job_holds_what_it_has_a_service_or_an_open_attempt_for() {
     world.addresses = false;
     world.settle();
     let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
-    assert_eq!(held(&world), ["at-a"]);
+    assert_eq!(held(&world), [lock("at-a")]);
     world.gets_address("a");
     world.settle();
-    assert_eq!(held(&world), ["at-a", "at-b"], "b has a Service ahead of its turn");
+    assert_eq!(held(&world), [lock("at-a"), lock("at-b")], "b has a Service ahead of its turn");
     world.children.clear();
-    assert_eq!(held(&world), ["at-a"], "its attempt is open");
+    assert_eq!(held(&world), [lock("at-a")], "its attempt is open");
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn after_a_restart_a_job_holds_what_its_pods_are_at_whatever_its_ledger_says() {
     // Closed and renewed for another firmware while the Pod was still at work.
     let ledger = world.ledger.as_mut().unwrap();
     ledger.records[0] = ledger.records[0].renewed("job-uid", "another", world.now);
-    assert_eq!(held(&world), ["at-a"]);
+    assert_eq!(held(&world), [lock("at-a")]);
     world.ledger = None;
-    assert_eq!(held(&world), ["at-a"], "its ledger is lost");
+    assert_eq!(held(&world), [lock("at-a")], "its ledger is lost");
     world.children.clear();
     assert!(held(&world).is_empty());
 }
@@ -172,10 +172,10 @@ fn an_older_job_that_wants_a_board_now_goes_first() {
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("older", "ns/older", 5);
     world.boards.know("older", "at-a");
-    world.boards.want("older", vec!["at-a".into()]);
+    world.boards.want("older", vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
-    assert_eq!(plan.wants, ["at-a"]);
+    assert_eq!(plan.wants, [lock("at-a")]);
     world.boards.want("older", vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
@@ -243,13 +243,13 @@ fn what_is_locked_is_what_is_flashed() {
     let address = |world: &World| world.record("a").pinned.clone().unwrap().endpoint;
     let mut world = World::new(&["a"], json!({ "hostEndpoint": "10.0.0.9" }));
     let plan = world.settle();
-    assert_eq!((plan.claims, address(&world)), (Some(vec!["10.0.0.9".into()]), "10.0.0.9".into()));
+    assert_eq!((plan.claims, address(&world)), (Some(vec![lock("10.0.0.9")]), "10.0.0.9".into()));
     // The board comes back at another address, for the next attempt.
     world.edit(&["a"], json!({ "retry": { "backoffSeconds": 0 } }));
     world.settle();
     world.ends("a", 1, "");
     let plan = world.settle();
-    assert_eq!((plan.claims, address(&world)), (Some(vec!["at-a".into()]), "at-a".into()));
+    assert_eq!((plan.claims, address(&world)), (Some(vec![lock("at-a")]), "at-a".into()));
 }
 
 #[test]
@@ -258,5 +258,5 @@ fn a_job_that_lost_its_ledger_still_holds_the_board_its_pod_works_on() {
     world.settle();
     world.runs("a");
     world.ledger = None;
-    assert_eq!(world.step().claims, Some(vec!["at-a".into()]));
+    assert_eq!(world.step().claims, Some(vec![lock("at-a")]));
 }

@@ -28,7 +28,13 @@ mod world;
 
 use flashjob_api::flashjob::Phase;
 use flashjob_plan::flashjob::Plan;
+use flashjob_plan::flashjob::boards::Lock;
 use world::World;
+
+/// The lock on the board at this address.
+fn lock(endpoint: &str) -> Lock<'static> {
+    Lock::board(endpoint).into_owned()
+}
 
 fn phase(plan: &Plan) -> Phase {
     plan.status.as_ref().unwrap().phase.unwrap()

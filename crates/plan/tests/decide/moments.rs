@@ -4,6 +4,7 @@ use flashjob_plan::flashjob::ledger::Outcome;
 use flashjob_plan::flashjob::{LedgerPlan, NewObject, Plan};
 use serde_json::json;
 
+use crate::lock;
 use crate::world::World;
 
 fn firmware_of_new_pods(plan: &Plan) -> Vec<String> {
@@ -75,7 +76,10 @@ fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
     world.boards.know("newer", "at-a");
     for _ in 0..2 {
         world.step();
-        assert_eq!(world.boards.in_the_way("newer", "at-a", |_| true).as_deref(), Some("ns/job"));
+        assert_eq!(
+            world.boards.in_the_way("newer", &lock("at-a"), |_| true).as_deref(),
+            Some("ns/job")
+        );
         assert!(world.boards.is_shared("newer", "at-a"));
     }
 }

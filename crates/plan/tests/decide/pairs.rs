@@ -136,8 +136,8 @@ impl Pair {
             let seniority = world.boards.seniority(&uid).cloned();
             self.boards.introduce(&uid, seniority.unwrap_or_default());
             let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
-            let open = records.clone().filter(|r| r.open).filter_map(|r| r.pinned.as_ref());
-            self.boards.hold(&uid, open.map(|pinned| pinned.endpoint.clone()).collect());
+            let open = records.clone().filter(|r| r.open).filter_map(Record::lock);
+            self.boards.hold(&uid, open.collect());
             records.clone().for_each(|record| self.boards.learn(&uid, record));
             world.settled = !records.clone().any(|r| r.open);
         }

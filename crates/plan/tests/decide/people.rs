@@ -8,7 +8,7 @@ use flashjob_plan::flashjob::ledger::Outcome;
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{phase, reason, state};
+use crate::{lock, phase, reason, state};
 
 /// A board of this type at this address, in any namespace.
 fn board(path: &str, endpoint: &str, device: &str) -> Instance {
@@ -73,7 +73,7 @@ fn the_end_of_a_pod_frees_its_board_over_firmwares_and_entries() {
         world.after(60);
         let plan = world.settle();
         assert_eq!(state(&plan, devices[0]), "BackOff", "the old Pod is in its grace period");
-        assert_eq!((pods(&mut world).len(), plan.claims), (1, Some(vec!["at-a".into()])));
+        assert_eq!((pods(&mut world).len(), plan.claims), (1, Some(vec![lock("at-a")])));
         world.let_go();
         assert_eq!(state(&world.settle(), devices[0]), "Starting");
     }
@@ -89,7 +89,7 @@ fn a_device_that_was_taken_out_keeps_its_board_until_its_pod_has_ended() {
     world.after(70);
     world.settle();
     world.edit(&["b"], json!({ "firmware": "f:2" }));
-    let held = |world: &mut World| world.settle().claims.unwrap().contains(&"at-a".to_owned());
+    let held = |world: &mut World| world.settle().claims.unwrap().contains(&lock("at-a"));
     assert!(held(&mut world));
     world.let_go();
     assert!(!held(&mut world));
@@ -248,7 +248,7 @@ fn a_pod_that_never_goes_holds_its_board_and_not_the_batch() {
     let plan = world.settle();
     assert_eq!(reason(&plan), "NodeLost");
     assert_eq!(state(&plan, "b"), "Starting");
-    assert_eq!(plan.claims, Some(vec!["at-a".into(), "at-b".into()]));
+    assert_eq!(plan.claims, Some(vec![lock("at-a"), lock("at-b")]));
     let service = world.children[&world.record("a").target].service.here().is_some();
     assert!(service, "its address goes to nobody else");
     world.ends("b", 0, "");
@@ -271,7 +271,7 @@ fn a_service_that_never_goes_holds_its_board_and_not_the_batch() {
     world.after(300);
     let plan = world.settle();
     assert_eq!((reason(&plan).as_str(), state(&plan, "b").as_str()), ("ServiceStuck", "Starting"));
-    assert_eq!(plan.claims, Some(vec!["at-a".into(), "at-b".into()]));
+    assert_eq!(plan.claims, Some(vec![lock("at-a"), lock("at-b")]));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use flashjob_plan::flashjob::Settings;
 use flashjob_plan::flashjob::preview::{Fate, Foreseen, preview};
 use serde_json::{Value, json};
 
-use crate::at_work;
 use crate::world::World;
+use crate::{at_work, lock};
 
 fn foreseen(world: &World) -> Vec<Foreseen> {
     let World { job, instances, boards, now, .. } = world;
@@ -71,7 +71,7 @@ fn each_device_that_would_not_be_flashed_says_why() {
     for job in ["old", "job-uid"] {
         world.boards.know(job, "at-d");
     }
-    world.boards.hold("old", vec!["at-d".into()]);
+    world.boards.hold("old", vec![lock("at-d")]);
     let told = foreseen(&world);
     let told: Vec<(&str, Fate, &str)> =
         told.iter().map(|d| (d.device.as_str(), d.fate, d.why.as_str())).collect();

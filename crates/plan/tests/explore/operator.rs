@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use flashjob_plan::flashjob::boards::{Boards, Seniority};
+use flashjob_plan::flashjob::boards::{Boards, Lock, Seniority};
 use flashjob_plan::flashjob::facts::{Children, Slot};
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Record};
@@ -150,10 +150,10 @@ impl Operator {
         let plan = decide(&view, at(state.now));
         let mut step = Step { holds: mine.holds, wants: mine.wants, ..Step::default() };
         if let Some(claims) = plan.claims.clone() {
-            step.holds = claims.iter().any(|c| c == SHARED);
+            step.holds = claims.contains(&Lock::board(SHARED));
             boards.hold(&facts.uid, claims);
         }
-        step.wants = plan.wants.iter().any(|w| w == SHARED);
+        step.wants = plan.wants.contains(&Lock::board(SHARED));
         boards.want(&facts.uid, plan.wants.clone());
         step.holder = self.holder(&boards);
         self.read(plan, mine.known, &mut step);
@@ -249,7 +249,7 @@ impl Operator {
         for record in &self.ledger(state.jobs[mine].known).records {
             boards.learn(&self.jobs[mine].uid, record);
         }
-        let shared = || vec![SHARED.to_owned()];
+        let shared = || vec![Lock::board(SHARED)];
         if let Some(holder) = board.holder {
             boards.hold(&self.jobs[holder as usize].uid, shared());
         }
@@ -265,7 +265,7 @@ impl Operator {
     }
 
     fn holder(&self, boards: &Boards) -> Option<u8> {
-        let path = boards.in_the_way(WITNESS, SHARED, |_| true)?;
+        let path = boards.in_the_way(WITNESS, &Lock::board(SHARED), |_| true)?;
         let place = self.jobs.iter().position(|j| format!("{}/{}", j.namespace, j.name) == path);
         place.and_then(|place| u8::try_from(place).ok())
     }

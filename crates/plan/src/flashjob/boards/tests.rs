@@ -23,14 +23,14 @@ fn two() -> Boards {
 #[test]
 fn the_holder_keeps_a_board_and_the_older_job_is_next() {
     let mut boards = two();
-    boards.hold("new", vec!["board".into()]);
-    boards.want("old", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/new"));
+    boards.hold("new", vec![Lock::board("board")]);
+    boards.want("old", vec![Lock::board("board")]);
+    assert_eq!(boards.in_the_way("old", &Lock::board("board"), anybody).as_deref(), Some("ns/new"));
     assert!(boards.hold("new", vec![]), "it is free now");
-    assert_eq!(boards.in_the_way("old", "board", anybody), None);
-    assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
+    assert_eq!(boards.in_the_way("old", &Lock::board("board"), anybody), None);
+    assert_eq!(boards.in_the_way("new", &Lock::board("board"), anybody).as_deref(), Some("ns/old"));
     assert!(boards.want("old", vec![]));
-    assert_eq!(boards.in_the_way("new", "board", anybody), None);
+    assert_eq!(boards.in_the_way("new", &Lock::board("board"), anybody), None);
 }
 
 #[test]
@@ -46,10 +46,13 @@ fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
 #[test]
 fn one_board_is_one_board_however_its_address_is_written() {
     let mut boards = two();
-    boards.hold("new", vec!["http://Board:80/".into()]);
-    assert_eq!(boards.held_by_other("old", "board", anybody).as_deref(), Some("ns/new"));
+    boards.hold("new", vec![Lock::board("http://Board:80/")]);
+    assert_eq!(
+        boards.held_by_other("old", &Lock::board("board"), anybody).as_deref(),
+        Some("ns/new")
+    );
     assert!(boards.hold("new", vec![]), "and free again");
-    assert_eq!(boards.held_by_other("old", "board:80", anybody), None);
+    assert_eq!(boards.held_by_other("old", &Lock::board("board:80"), anybody), None);
 }
 
 #[test]
@@ -66,20 +69,23 @@ fn where_boards_belong_to_a_namespace_jobs_of_others_flash_none_of_them() {
 fn a_stray_holds_a_board_for_its_own_namespace_and_takes_it_from_nobody() {
     let mut boards = two();
     boards.introduce_stray("elsewhere/lost", "elsewhere", "lost");
-    boards.hold("elsewhere/lost", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("old", "board", anybody), None);
+    boards.hold("elsewhere/lost", vec![Lock::board("board")]);
+    assert_eq!(boards.in_the_way("old", &Lock::board("board"), anybody), None);
     boards.introduce_stray("ns/lost", "ns", "lost");
-    boards.hold("ns/lost", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/lost"));
+    boards.hold("ns/lost", vec![Lock::board("board")]);
+    assert_eq!(
+        boards.in_the_way("old", &Lock::board("board"), anybody).as_deref(),
+        Some("ns/lost")
+    );
     assert!(boards.hold("ns/lost", vec![]));
-    boards.hold("old", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
+    boards.hold("old", vec![Lock::board("board")]);
+    assert_eq!(boards.in_the_way("new", &Lock::board("board"), anybody).as_deref(), Some("ns/old"));
 
     let mut alone = Boards::default();
     alone.introduce("job", Seniority { namespace: "ns".into(), ..Seniority::default() });
     alone.know("job", "board");
     alone.introduce_stray("elsewhere/lost", "elsewhere", "lost");
-    alone.hold("elsewhere/lost", vec!["board".into()]);
+    alone.hold("elsewhere/lost", vec![Lock::board("board")]);
     assert!(!alone.is_shared("job", "board"));
 }
 
@@ -136,13 +142,13 @@ fn an_older_job_that_is_parked_supersedes_nothing_and_one_elsewhere_only_where_i
 fn nothing_is_left_of_jobs_that_are_gone() {
     let mut boards = two();
     assert!(boards.is_shared("old", "board"));
-    boards.hold("new", vec!["board".into()]);
+    boards.hold("new", vec![Lock::board("board")]);
     assert!(boards.forget("new"));
     assert!(!boards.is_shared("old", "board"));
     boards.flashed("old", "board", at(10));
     boards.park("old", &[]);
-    assert!(!boards.parked.is_empty() && boards.boards.is_empty());
+    assert!(!boards.parked.is_empty() && boards.locks.is_empty());
     boards.forget("old");
     assert!(boards.parked.is_empty());
-    assert!(boards.boards.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
+    assert!(boards.locks.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
 }

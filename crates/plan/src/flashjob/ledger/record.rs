@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::message;
+use crate::flashjob::boards::Lock;
 use crate::flashjob::{endpoint, names};
 
 /// What is kept about one device.
@@ -130,6 +131,11 @@ impl Record {
             dropped: false,
             target: names::target(job_uid, device, revision),
         }
+    }
+
+    /// The lock on its board, once that was found.
+    pub fn lock(&self) -> Option<Lock<'static>> {
+        self.pinned.as_ref().map(|pinned| Lock::board(&pinned.endpoint).into_owned())
     }
 
     /// Whether the device has this firmware, as far as its own word goes. One that a newer job has flashed since has not.
