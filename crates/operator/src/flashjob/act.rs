@@ -5,6 +5,7 @@ mod ledger;
 use std::time::Duration;
 
 use flashjob_plan::flashjob::children;
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
 use kube::Api;
@@ -31,7 +32,7 @@ const TOLD: [&str; 4] = ["Complete", "Failed", "Progressing", "Suspended"];
 
 impl FlashJobController {
     /// Hands everything a plan asks for to the pool.
-    pub(super) fn act(&mut self, uid: &str, plan: Plan) {
+    pub(super) fn act(&mut self, uid: &JobUid, plan: Plan) {
         // Named one by one, so that a new part of a plan cannot be forgotten here.
         let Plan {
             ledger,
@@ -56,7 +57,7 @@ impl FlashJobController {
             self.wake_at(uid, Instant::now());
         }
         for (target, kind) in forget {
-            self.index.forget(uid, &target, kind);
+            self.index.forget(uid, target, kind);
         }
         for object in creates {
             self.create(uid, object);
@@ -109,13 +110,13 @@ impl FlashJobController {
     }
 
     /// Has `work` done beside everything else. Its calls go by the turn of the job; its answer is an input.
-    pub(super) fn enqueue<W>(&mut self, uid: &str, work: impl FnOnce(Caller) -> W)
+    pub(super) fn enqueue<W>(&mut self, uid: &JobUid, work: impl FnOnce(Caller) -> W)
     where
         W: Future<Output = Answer> + Send + 'static,
     {
         let Some(whose) = self.whose(uid) else { return };
         let retry = self.jobs.get(uid).is_some_and(|job| job.trouble.is_some());
-        let (job, inputs) = (whose.key.clone(), self.inputs.clone());
+        let (job, inputs) = (uid.clone(), self.inputs.clone());
         let work = work(self.pool.caller(whose, retry));
         tokio::spawn(async move {
             // A closed channel means that the process is stopping.
@@ -123,10 +124,10 @@ impl FlashJobController {
         });
     }
 
-    fn create(&mut self, uid: &str, object: NewObject) {
+    fn create(&mut self, uid: &JobUid, object: NewObject) {
         match object {
             NewObject::Service { target, object } => {
-                self.index.set_busy(uid, &target, Kind::Service, true);
+                self.index.set_busy(uid, target, Kind::Service, true);
                 self.enqueue(uid, |caller| async move {
                     let created = write::create(&caller, *object, children::is_same)
                         .await
@@ -136,7 +137,7 @@ impl FlashJobController {
             }
             NewObject::Pod { target, attempt, board, object } => {
                 self.boards.start(uid, &board);
-                self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
+                self.index.set_busy(uid, target, Kind::Pod(attempt), true);
                 self.enqueue(uid, |caller| async move {
                     let created =
                         write::create(&caller, *object, children::is_same).await.map(observe::pod);
@@ -146,11 +147,11 @@ impl FlashJobController {
         }
     }
 
-    fn delete(&mut self, uid: &str, deletion: Deletion) {
+    fn delete(&mut self, uid: &JobUid, deletion: Deletion) {
         let Some(job) = self.jobs.get(uid) else { return };
         let Deletion { target, kind, name, uid: object } = deletion;
         let namespace = job.seen.job.namespace.clone();
-        self.index.deleting(uid, &target, kind, &object);
+        self.index.deleting(uid, target, kind, &object);
         self.enqueue(uid, |caller| async move {
             let result = match kind {
                 Kind::Service => {
@@ -199,7 +200,7 @@ impl FlashJobController {
         }
     }
 
-    fn list_pods(&mut self, uid: &str) {
+    fn list_pods(&mut self, uid: &JobUid) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.listing_pods || job.backoff.until().is_some() {
             return;
@@ -215,7 +216,7 @@ impl FlashJobController {
     }
 
     /// Puts our finalizer and the ledger's name on the job, or takes the finalizer off.
-    fn mark(&mut self, uid: &str, ledger: Option<String>) {
+    fn mark(&mut self, uid: &JobUid, ledger: Option<String>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.marking || job.backoff.until().is_some() {
             return;
@@ -244,7 +245,7 @@ impl FlashJobController {
     }
 
     /// Deletes a job that was kept long enough, unless somebody has changed it meanwhile.
-    fn expire(&mut self, uid: &str) {
+    fn expire(&mut self, uid: &JobUid) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.marking || job.backoff.until().is_some() {
             return;
@@ -252,7 +253,7 @@ impl FlashJobController {
         job.marking = true;
         let name = job.seen.job.name.clone();
         let version = Some(job.seen.version.clone());
-        let as_seen = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
+        let as_seen = Preconditions { uid: Some(uid.to_string()), resource_version: version };
         let api = self.job_api(uid);
         self.enqueue(uid, |caller| async move {
             let params = DeleteParams::background().preconditions(as_seen);
@@ -260,7 +261,7 @@ impl FlashJobController {
         });
     }
 
-    fn job_api(&self, uid: &str) -> Api<slim::FlashJob> {
+    fn job_api(&self, uid: &JobUid) -> Api<slim::FlashJob> {
         let namespace =
             self.jobs.get(uid).map(|j| j.seen.job.namespace.as_str()).unwrap_or_default();
         Api::namespaced(self.context.process.client.clone(), namespace)
@@ -269,7 +270,7 @@ impl FlashJobController {
     /// Writes the status when it may be. Says whether it is there already.
     fn write_status(
         &mut self,
-        uid: &str,
+        uid: &JobUid,
         status: flashjob_api::flashjob::FlashJobStatus,
         finished: bool,
     ) -> bool {

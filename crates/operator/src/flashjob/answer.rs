@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Refusal};
+use flashjob_plan::flashjob::ids::{JobUid, Target};
 use flashjob_plan::flashjob::index::Doubt;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use k8s_openapi::api::core::v1 as core;
@@ -24,30 +25,30 @@ const RECHECK: Duration = Duration::from_secs(5);
 
 impl FlashJobController {
     /// Takes in what a write or a read came to.
-    pub(super) fn answered(&mut self, uid: &str, answer: Answer) {
+    pub(super) fn answered(&mut self, uid: &JobUid, answer: Answer) {
         if !self.jobs.contains_key(uid) {
             return;
         }
         let now = clock::now();
         match answer {
             Answer::ServiceCreated { target, created } => {
-                if let Some(child) = self.created(uid, &target, Kind::Service, created) {
+                if let Some(child) = self.created(uid, target, Kind::Service, created) {
                     self.see_service(child);
                 }
             }
             Answer::PodCreated { target, attempt, created } => {
-                if let Some(child) = self.created(uid, &target, Kind::Pod(attempt), created) {
+                if let Some(child) = self.created(uid, target, Kind::Pod(attempt), created) {
                     self.index.see_pod(child, now);
                 }
             }
             Answer::Deleted { target, kind, uid: object, result } => match result {
                 Ok(()) => {
-                    self.index.set_busy(uid, &target, kind, false);
-                    self.index.delete_acknowledged(uid, &target, kind, &object, now);
+                    self.index.set_busy(uid, target, kind, false);
+                    self.index.delete_acknowledged(uid, target, kind, &object, now);
                 }
                 Err(error) => {
                     tracing::warn!(%target, ?kind, error = words(&error), "a delete failed; looking whether it is there");
-                    self.doubt(uid, &target, kind);
+                    self.doubt(uid, target, kind);
                 }
             },
             Answer::PodChecked { doubt, attempt, found } => {
@@ -136,8 +137,8 @@ impl FlashJobController {
     /// A create was answered: what is there, if anything.
     fn created<T>(
         &mut self,
-        uid: &str,
-        target: &str,
+        uid: &JobUid,
+        target: Target,
         kind: Kind,
         created: Created<Result<Child<T>, Foreign>>,
     ) -> Option<Child<T>> {
@@ -163,8 +164,8 @@ impl FlashJobController {
     }
 
     /// Something is unknown of an object we know the name of.
-    fn doubt(&mut self, uid: &str, target: &str, kind: Kind) {
-        let children = self.index.children(uid).get(target);
+    fn doubt(&mut self, uid: &JobUid, target: Target, kind: Kind) {
+        let children = self.index.children(uid).get(&target);
         let name = children.and_then(|c| match kind {
             Kind::Service => c.service.seen.as_ref().map(|s| s.name.clone()),
             Kind::Pod(attempt) => {
@@ -173,7 +174,7 @@ impl FlashJobController {
         });
         match name {
             Some(name) => {
-                let (job, target) = (uid.to_owned(), target.to_owned());
+                let job = uid.clone();
                 self.recheck(Doubt { job, target, kind, name });
             }
             None => self.index.set_busy(uid, target, kind, false),
@@ -189,7 +190,7 @@ impl FlashJobController {
         });
     }
 
-    fn pods_listed(&mut self, uid: &str, listed: kube::Result<Vec<Child<Pod>>>) {
+    fn pods_listed(&mut self, uid: &JobUid, listed: kube::Result<Vec<Child<Pod>>>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         job.listing_pods = false;
         match listed {
@@ -208,7 +209,7 @@ impl FlashJobController {
         }
     }
 
-    fn job_written(&mut self, uid: &str, result: kube::Result<Box<SeenJob>>) {
+    fn job_written(&mut self, uid: &JobUid, result: kube::Result<Box<SeenJob>>) {
         match result {
             Ok(seen) => {
                 if let Some(job) = self.jobs.get_mut(uid) {
@@ -232,7 +233,7 @@ impl FlashJobController {
 
     fn status_written(
         &mut self,
-        uid: &str,
+        uid: &JobUid,
         result: kube::Result<Box<SeenJob>>,
         events: Vec<Event>,
     ) {
@@ -263,14 +264,14 @@ impl FlashJobController {
     }
 
     /// Sends events of a job.
-    pub(super) fn publish(&mut self, uid: &str, events: Vec<Event>) {
+    pub(super) fn publish(&mut self, uid: &JobUid, events: Vec<Event>) {
         let Some(job) = self.owner(uid).filter(|_| !events.is_empty()) else { return };
         let reference = core::ObjectReference {
             api_version: Some(format!("{}/v1alpha1", flashjob_api::flashjob::GROUP)),
             kind: Some("FlashJob".into()),
             name: Some(job.name),
             namespace: Some(job.namespace),
-            uid: Some(uid.to_owned()),
+            uid: Some(uid.to_string()),
             ..core::ObjectReference::default()
         };
         let recorder = self.context.process.recorder.clone();
@@ -288,7 +289,7 @@ impl FlashJobController {
         });
     }
 
-    fn replace_ledger(&mut self, uid: &str, ledger: Memory) {
+    fn replace_ledger(&mut self, uid: &JobUid, ledger: Memory) {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.ledger = ledger;
         }
@@ -296,7 +297,7 @@ impl FlashJobController {
     }
 
     /// The record of an attempt that outlives the job: one log line, and the metrics.
-    fn report(&mut self, uid: &str, ended: Vec<AttemptEnd>) {
+    fn report(&mut self, uid: &JobUid, ended: Vec<AttemptEnd>) {
         let Some(job) = self.jobs.get(uid) else { return };
         let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         for end in ended {
@@ -304,7 +305,7 @@ impl FlashJobController {
             tracing::info!(
                 %job,
                 device = end.device,
-                endpoint = end.endpoint,
+                endpoint = end.endpoint.as_str(),
                 attempt = end.attempt,
                 result = end.result,
                 seconds = end.seconds,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::{self, Owner, Place};
 use flashjob_plan::flashjob::facts::{Job, LedgerState};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader, Record};
 use flashjob_plan::flashjob::names;
 use futures::{StreamExt, stream};
@@ -75,7 +76,7 @@ enum Content {
 
 impl Memory {
     /// What was read: nothing, a part, or all of it.
-    pub fn read(job_uid: &str, mut shards: Vec<Shard>) -> Memory {
+    pub fn read(job_uid: &JobUid, mut shards: Vec<Shard>) -> Memory {
         shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
         let content = match shards.first() {
             None => Content::Absent,
@@ -256,7 +257,7 @@ pub async fn add(
             name: Some(names::ledger(&job.name, &job.uid, index)),
             namespace: Some(job.namespace.clone()),
             labels: Some(BTreeMap::from([
-                (names::JOB_UID.to_owned(), job.uid.clone()),
+                (names::JOB_UID.to_owned(), job.uid.to_string()),
                 (names::SHARD.to_owned(), index.to_string()),
             ])),
             owner_references: Some(vec![owner.clone()]),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Doubt;
 
 use super::controller::FlashJobController;
@@ -25,14 +26,14 @@ const MOST_STRAYS: usize = 100;
 impl FlashJobController {
     /// Under which key a Pod is filed whose job is not there: the job's uid if this process has seen the job, else one of
     /// its own. `None`: the job was another.
-    pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<String> {
+    pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<JobUid> {
         let owner = &child.owner;
         match self.boards.seniority(&owner.uid) {
             Some(was) if (&was.namespace, &was.name) == (&owner.namespace, &owner.name) => {
                 Some(owner.uid.clone())
             }
             Some(_) => None,
-            None => Some(format!("{}/{}", owner.namespace, child.facts.uid)),
+            None => Some(JobUid::stray(&owner.namespace, &child.facts.uid)),
         }
     }
 
@@ -56,7 +57,7 @@ impl FlashJobController {
     }
 
     /// Holds the boards that Pods of this job are at, if the job itself is gone, and no longer.
-    pub(super) fn mind_orphans(&mut self, uid: &str) {
+    pub(super) fn mind_orphans(&mut self, uid: &JobUid) {
         if self.owner(uid).is_some() {
             return;
         }
@@ -79,7 +80,7 @@ impl FlashJobController {
         }
         if silent {
             // No event will say when its grace period has passed.
-            let (inputs, uid) = (self.inputs.clone(), uid.to_owned());
+            let (inputs, uid) = (self.inputs.clone(), uid.clone());
             let pause = SILENT_END_GRACE.unsigned_abs() + Duration::from_secs(1);
             tokio::spawn(async move {
                 tokio::time::sleep(pause).await;
@@ -90,11 +91,11 @@ impl FlashJobController {
 
     /// An object of a job that is gone has left its watch. It is not looked for: nobody will follow it any more.
     pub(super) fn orphan_left(&mut self, doubt: &Doubt) {
-        self.index.forget(&doubt.job, &doubt.target, doubt.kind);
+        self.index.forget(&doubt.job, doubt.target, doubt.kind);
         self.mind_orphans(&doubt.job);
     }
 
-    fn forget_stray(&mut self, key: &str) {
+    fn forget_stray(&mut self, key: &JobUid) {
         self.strays.retain(|_, strays| {
             strays.remove(key);
             !strays.is_empty()

@@ -4,13 +4,12 @@
 //! that wants it now goes first; and an older job does not undo what a newer one has flashed since. The one node port that
 //! boards dial is locked in the same way.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::flashjob::endpoint::normal;
+use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::ids::JobUid;
 use crate::flashjob::ledger::{Outcome, Record};
 
 mod parked;
@@ -19,22 +18,22 @@ use parked::Parked;
 /// What one job at a time may have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lock<'a> {
-    /// A board, by the normal form of its address.
-    Board(Cow<'a, str>),
+    /// A board.
+    Board(Board<'a>),
     /// Node port 4433, which is one for the whole cluster.
     NodePort,
 }
 
 impl<'a> Lock<'a> {
-    /// The board at this address, in whatever form that is.
-    pub fn board(endpoint: &'a str) -> Lock<'a> {
-        Lock::Board(normal(endpoint))
+    /// That of the board at this address.
+    pub fn board(endpoint: &'a Endpoint) -> Lock<'a> {
+        Lock::Board(endpoint.board())
     }
 
     /// The same, to be kept.
     pub fn into_owned(self) -> Lock<'static> {
         match self {
-            Lock::Board(board) => Lock::Board(Cow::Owned(board.into_owned())),
+            Lock::Board(board) => Lock::Board(board.into_owned()),
             Lock::NodePort => Lock::NodePort,
         }
     }
@@ -57,7 +56,7 @@ pub struct Boards {
     locks: HashMap<Lock<'static>, Parties>,
     /// Those that several jobs have to do with: few, and asked for at every look at every device that waits.
     shared: HashSet<Lock<'static>>,
-    jobs: HashMap<String, Party>,
+    jobs: HashMap<JobUid, Party>,
     /// What jobs have flashed that nothing else is known of: see [`Boards::park`].
     parked: Parked,
 }
@@ -66,19 +65,17 @@ pub struct Boards {
 #[derive(Clone, Debug, Default)]
 struct Parties {
     /// Those that have this board among their devices. Mostly one, so there is room for one.
-    known_to: Vec<Arc<str>>,
+    known_to: Vec<JobUid>,
     /// Who says that it is theirs, in the order they came: the first has it, of those that may.
-    held_by: Vec<String>,
+    held_by: Vec<JobUid>,
     /// Strays whose Pods are at this board.
-    strays: Vec<String>,
-    wanted_by: Vec<String>,
-    flashed: Vec<(Arc<str>, Timestamp)>,
+    strays: Vec<JobUid>,
+    wanted_by: Vec<JobUid>,
+    flashed: Vec<(JobUid, Timestamp)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Party {
-    /// Its uid, which thousands of boards have.
-    uid: Arc<str>,
     seniority: Seniority,
     stray: bool,
     holds: Vec<Lock<'static>>,
@@ -90,45 +87,43 @@ struct Party {
 
 impl Parties {
     /// When a job has flashed it.
-    fn flashed_by(&self, job: &str) -> Option<Timestamp> {
-        self.flashed.iter().find(|(other, _)| **other == *job).map(|(_, at)| *at)
+    fn flashed_by(&self, job: &JobUid) -> Option<Timestamp> {
+        self.flashed.iter().find(|(other, _)| other == job).map(|(_, at)| *at)
     }
-}
-
-/// A job, be it that it was not seen yet.
-fn party<'a>(jobs: &'a mut HashMap<String, Party>, job: &str) -> &'a mut Party {
-    jobs.entry(job.to_owned()).or_insert_with(|| Party { uid: job.into(), ..Party::default() })
 }
 
 impl Boards {
     /// A job was seen.
-    pub fn introduce(&mut self, job: &str, seniority: Seniority) {
-        party(&mut self.jobs, job).seniority = seniority;
+    pub fn introduce(&mut self, job: &JobUid, seniority: Seniority) {
+        self.party(job).seniority = seniority;
     }
 
     /// A job that is gone and was never seen here has left a Pod, or a stranger has made one that looks so. What it holds,
     /// it holds for the jobs of its own namespace: there is no proof that could stop those of others.
-    pub fn introduce_stray(&mut self, job: &str, namespace: &str, name: &str) {
+    pub fn introduce_stray(&mut self, job: &JobUid, namespace: &str, name: &str) {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         let seniority = Seniority { created: Timestamp::UNIX_EPOCH, namespace, name };
-        let party = party(&mut self.jobs, job);
-        *party = Party { uid: party.uid.clone(), seniority, stray: true, ..Party::default() };
+        *self.party(job) = Party { seniority, stray: true, ..Party::default() };
+    }
+
+    /// A job, be it that it was not seen yet.
+    fn party(&mut self, job: &JobUid) -> &mut Party {
+        self.jobs.entry(job.clone()).or_default()
     }
 
     /// A job has this board among its devices.
-    pub fn know(&mut self, job: &str, endpoint: &str) {
+    pub fn know(&mut self, job: &JobUid, endpoint: &Endpoint) {
         self.meet(job, &Lock::board(endpoint));
     }
 
     /// A job has to do with this lock.
-    fn meet(&mut self, job: &str, lock: &Lock<'_>) -> &mut Parties {
+    fn meet(&mut self, job: &JobUid, lock: &Lock<'_>) -> &mut Parties {
         let owned = || lock.clone().into_owned();
         let parties = self.locks.entry(owned()).or_default();
-        if !parties.known_to.iter().any(|j| **j == *job) {
-            let party = party(&mut self.jobs, job);
+        if !parties.known_to.contains(job) {
             parties.known_to.reserve_exact(1);
-            parties.known_to.push(party.uid.clone());
-            party.knows.push(owned());
+            parties.known_to.push(job.clone());
+            self.jobs.entry(job.clone()).or_default().knows.push(owned());
             if parties.known_to.len() > 1 {
                 self.shared.insert(owned());
             }
@@ -137,16 +132,15 @@ impl Boards {
     }
 
     /// A job has flashed this board.
-    pub fn flashed(&mut self, job: &str, endpoint: &str, at: Timestamp) {
-        let uid = party(&mut self.jobs, job).uid.clone();
+    pub fn flashed(&mut self, job: &JobUid, endpoint: &Endpoint, at: Timestamp) {
         let board = self.meet(job, &Lock::board(endpoint));
-        board.flashed.retain(|(other, _)| **other != *job);
+        board.flashed.retain(|(other, _)| other != job);
         board.flashed.reserve_exact(1);
-        board.flashed.push((uid, at));
+        board.flashed.push((job.clone(), at));
     }
 
     /// Takes in what one record of a job's ledger says of its board.
-    pub fn learn(&mut self, job: &str, record: &Record) {
+    pub fn learn(&mut self, job: &JobUid, record: &Record) {
         let Some(pinned) = record.pinned.as_ref().filter(|_| !record.dropped) else { return };
         match flash(record) {
             Some((board, at)) => self.flashed(job, board, at),
@@ -156,22 +150,21 @@ impl Boards {
 
     /// A Pod is made for this board. What this process has begun itself it knows to be at the board, whatever Akri shows
     /// from now on.
-    pub fn start(&mut self, job: &str, endpoint: &str) {
-        let party = party(&mut self.jobs, job);
-        party.started.insert(Lock::board(endpoint).into_owned());
+    pub fn start(&mut self, job: &JobUid, endpoint: &Endpoint) {
+        self.party(job).started.insert(Lock::board(endpoint).into_owned());
     }
 
     /// These a job holds now. Says whether one has become free.
-    pub fn hold(&mut self, job: &str, locks: Vec<Lock<'static>>) -> bool {
+    pub fn hold(&mut self, job: &JobUid, locks: Vec<Lock<'static>>) -> bool {
         let stray = self.jobs.get(job).is_some_and(|party| party.stray);
         for lock in &locks {
             let parties = self.meet(job, lock);
             let holders = if stray { &mut parties.strays } else { &mut parties.held_by };
-            if !holders.iter().any(|other| other == job) {
-                holders.push(job.to_owned());
+            if !holders.contains(job) {
+                holders.push(job.clone());
             }
         }
-        let party = party(&mut self.jobs, job);
+        let party = self.party(job);
         let before = std::mem::replace(&mut party.holds, locks.clone());
         let held: HashSet<&Lock<'_>> = locks.iter().collect();
         party.started.retain(|lock| held.contains(lock));
@@ -186,8 +179,8 @@ impl Boards {
     }
 
     /// These a job would take now, were they free. Says whether it has given one up.
-    pub fn want(&mut self, job: &str, locks: Vec<Lock<'static>>) -> bool {
-        let party = party(&mut self.jobs, job);
+    pub fn want(&mut self, job: &JobUid, locks: Vec<Lock<'static>>) -> bool {
+        let party = self.party(job);
         if party.wants == locks {
             return false;
         }
@@ -198,14 +191,14 @@ impl Boards {
             }
         }
         for lock in &locks {
-            self.meet(job, lock).wanted_by.push(job.to_owned());
+            self.meet(job, lock).wanted_by.push(job.clone());
         }
         let wanted: HashSet<&Lock<'_>> = locks.iter().collect();
         before.iter().any(|lock| !wanted.contains(lock))
     }
 
     /// A job is gone, and with it what it held, wanted and flashed.
-    pub fn forget(&mut self, job: &str) -> bool {
+    pub fn forget(&mut self, job: &JobUid) -> bool {
         let freed = self.hold(job, Vec::new()) | self.want(job, Vec::new());
         let knows = self.jobs.remove(job).unwrap_or_default().knows;
         self.unknow(job, &knows);
@@ -215,7 +208,7 @@ impl Boards {
 
     /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know. It
     /// must hold and want nothing. What its records say need not have been [learned](Boards::learn).
-    pub fn park(&mut self, job: &str, records: &[Record]) {
+    pub fn park(&mut self, job: &JobUid, records: &[Record]) {
         let Some(party) = self.jobs.get_mut(job) else { return };
         let knows = std::mem::take(&mut party.knows);
         let flashed = |lock| self.locks.get(lock).and_then(|parties| parties.flashed_by(job));
@@ -223,21 +216,21 @@ impl Boards {
             Lock::Board(board) => Some((board.clone(), flashed(lock)?)),
             Lock::NodePort => None,
         });
-        let written = records.iter().filter_map(|r| flash(r).map(|(at, t)| (normal(at), t)));
+        let written = records.iter().filter_map(|r| flash(r).map(|(at, t)| (at.board(), t)));
         self.parked.keep(job, known.chain(written));
         self.unknow(job, &knows);
     }
 
     /// A parked job's ledger was read again, and what it says of boards is learned next.
-    pub fn unpark(&mut self, job: &str) {
+    pub fn unpark(&mut self, job: &JobUid) {
         self.parked.forget(job);
     }
 
-    fn unknow(&mut self, job: &str, locks: &[Lock<'static>]) {
+    fn unknow(&mut self, job: &JobUid, locks: &[Lock<'static>]) {
         for lock in locks {
             let Some(parties) = self.locks.get_mut(lock) else { continue };
-            parties.known_to.retain(|j| **j != *job);
-            parties.flashed.retain(|(j, _)| **j != *job);
+            parties.known_to.retain(|j| j != job);
+            parties.flashed.retain(|(j, _)| j != job);
             if parties.known_to.len() < 2 {
                 self.shared.remove(lock);
             }
@@ -257,18 +250,18 @@ impl Boards {
 
     /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
     /// in one job only.
-    pub fn is_shared(&self, job: &str, endpoint: &str) -> bool {
+    pub fn is_shared(&self, job: &JobUid, endpoint: &Endpoint) -> bool {
         let lock = &Lock::board(endpoint);
         if !self.shared.contains(lock) {
             return false;
         }
-        let other = |other: &Arc<str>| **other != *job && self.concerns(other, job);
+        let other = |other: &JobUid| other != job && self.concerns(other, job);
         self.locks.get(lock).is_some_and(|parties| parties.known_to.iter().any(other))
     }
 
     /// Whether one job has to do with what another does.
-    fn concerns(&self, other: &str, job: &str) -> bool {
-        let place = |job: &str| self.seniority(job).map(|s| &s.namespace);
+    fn concerns(&self, other: &JobUid, job: &JobUid) -> bool {
+        let place = |job| self.seniority(job).map(|s| &s.namespace);
         !self.jobs.get(other).is_some_and(|party| party.stray) || place(other) == place(job)
     }
 
@@ -277,11 +270,11 @@ impl Boards {
     /// nobody.
     pub fn in_the_way(
         &self,
-        job: &str,
+        job: &JobUid,
         lock: &Lock<'_>,
         may_use: impl Fn(&str) -> bool,
     ) -> Option<String> {
-        let older = |other: &&String| {
+        let older = |other: &&JobUid| {
             *other != job
                 && self.seniority(other) < self.seniority(job)
                 && self.is_of(other, &may_use)
@@ -295,21 +288,22 @@ impl Boards {
     /// Another job that holds the lock.
     pub fn held_by_other(
         &self,
-        job: &str,
+        job: &JobUid,
         lock: &Lock<'_>,
         may_use: impl Fn(&str) -> bool,
     ) -> Option<String> {
         let parties = self.locks.get(lock)?;
-        let started = |other: &str| self.jobs.get(other).is_some_and(|p| p.started.contains(lock));
+        let started =
+            |other: &JobUid| self.jobs.get(other).is_some_and(|p| p.started.contains(lock));
         let counts =
-            |other: &&String| *other == job || started(other) || self.is_of(other, &may_use);
+            |other: &&JobUid| *other == job || started(other) || self.is_of(other, &may_use);
         let holder = parties.held_by.iter().find(counts).filter(|holder| *holder != job);
         let stray = || parties.strays.iter().find(|stray| self.concerns(stray, job));
         holder.or_else(stray).map(|other| self.name(other))
     }
 
     /// Whether a job is of one of these namespaces.
-    fn is_of(&self, job: &str, namespaces: impl Fn(&str) -> bool) -> bool {
+    fn is_of(&self, job: &JobUid, namespaces: impl Fn(&str) -> bool) -> bool {
         self.seniority(job).is_none_or(|seniority| namespaces(&seniority.namespace))
     }
 
@@ -317,14 +311,14 @@ impl Boards {
     /// one can have.
     pub fn flashed_by_newer(
         &self,
-        job: &str,
-        endpoint: &str,
+        job: &JobUid,
+        endpoint: &Endpoint,
         since: Timestamp,
         own_namespace_only: bool,
     ) -> Option<String> {
-        let board = normal(endpoint);
+        let board = endpoint.board();
         let own = self.seniority(job);
-        let counts = |other: &str| {
+        let counts = |other: &JobUid| {
             let theirs = self.seniority(other);
             let reaches =
                 !own_namespace_only || theirs.map(|s| &s.namespace) == own.map(|s| &s.namespace);
@@ -333,22 +327,22 @@ impl Boards {
         let parties = self.locks.get(&Lock::Board(board.clone()));
         let mut flashed = parties.into_iter().flat_map(|parties| &parties.flashed);
         let newer = flashed.find(|(other, at)| *at > since && counts(other));
-        let newer = newer.map(|(other, _)| &**other);
+        let newer = newer.map(|(other, _)| other);
         newer.or_else(|| self.parked.flashed_since(&board, since, counts)).map(|o| self.name(o))
     }
 
     /// A job's place among others.
-    pub fn seniority(&self, job: &str) -> Option<&Seniority> {
+    pub fn seniority(&self, job: &JobUid) -> Option<&Seniority> {
         self.jobs.get(job).map(|party| &party.seniority)
     }
 
-    fn name(&self, job: &str) -> String {
+    fn name(&self, job: &JobUid) -> String {
         self.seniority(job).map(|s| format!("{}/{}", s.namespace, s.name)).unwrap_or_default()
     }
 }
 
 /// The board that a device of a job is at and when it was flashed, if it was.
-fn flash(record: &Record) -> Option<(&str, Timestamp)> {
+fn flash(record: &Record) -> Option<(&Endpoint, Timestamp)> {
     let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
     let ended = record.ended.filter(|_| record.outcome == Some(Outcome::Succeeded))?;
     Some((&pinned.endpoint, ended))

@@ -5,6 +5,7 @@ use flashjob_api::flashjob::{DeviceState as State, Reason};
 use jiff::Timestamp;
 
 use crate::flashjob::end::End;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::View;
 use crate::flashjob::instances::{Found, Instance, Instances};
 use crate::flashjob::ledger::{Pinned, Record};
@@ -51,7 +52,7 @@ impl<'a> Round<'a> {
     }
 
     /// Whether jobs of a namespace may use the board at an address: Akri shows it where they may find devices, or nowhere.
-    pub(crate) fn may_use(&self, namespace: &str, endpoint: &str) -> bool {
+    pub(crate) fn may_use(&self, namespace: &str, endpoint: &Endpoint) -> bool {
         let Some(instances) = self.view.instances.filter(|all| !all.listing) else {
             // The next one to be listed may say so.
             return true;

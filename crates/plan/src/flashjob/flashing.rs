@@ -100,7 +100,7 @@ impl Round<'_> {
         }
         if !record.permit && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
-            self.plan.deletes.push(Deletion::of_pod(&record.target, record.attempt, pod));
+            self.plan.deletes.push(Deletion::of_pod(record.target, record.attempt, pod));
             return self.waits(record, State::Starting, SETTLING, None);
         }
         let give_up_at = after(pod.first_seen, limit);
@@ -148,8 +148,8 @@ impl Round<'_> {
         self.slots -= 1;
         let address = spec.external_ip.as_deref().map_or(address, Address::Given);
         let object = Box::new(pod::pod(self.view.job, spec, (index, record), instance, address));
-        let (target, attempt) = (record.target.clone(), record.attempt);
-        let board = record.pinned.as_ref().map_or(String::new(), |p| p.endpoint.clone());
+        let (target, attempt) = (record.target, record.attempt);
+        let board = record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default();
         self.plan.creates.push(NewObject::Pod { target, attempt, board, object });
         self.waits(record, State::Starting, "the flash Pod is being made", None);
     }

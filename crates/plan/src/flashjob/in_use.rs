@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::{Children, LedgerState, Pod, Slot, View};
+use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Ledger, Record};
 
 /// Boards whose Pods have not ended, and the node port, for a job that goes or has lost its ledger: none of them is free for
@@ -48,7 +49,7 @@ pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
 /// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
 pub fn boards_held(
     ledger: Option<&Ledger>,
-    children: &HashMap<String, Children>,
+    children: &HashMap<Target, Children>,
     now: Timestamp,
 ) -> Vec<Lock<'static>> {
     let records = ledger.into_iter().flat_map(|ledger| &ledger.records).filter(|record| {

@@ -23,6 +23,7 @@ pub mod endpoint;
 pub mod facts;
 mod finding;
 mod flashing;
+pub mod ids;
 mod in_use;
 pub mod index;
 pub mod instances;

@@ -6,7 +6,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 
 use crate::flashjob::addresses::Waiting;
 use crate::flashjob::boards::Lock;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts;
+use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Change, Ledger};
 
 /// Everything that follows from one look at one job.
@@ -23,7 +25,7 @@ pub struct Plan {
     /// Objects to end.
     pub deletes: Vec<Deletion>,
     /// Places that hold nothing of interest any more.
-    pub forget: Vec<(String, Kind)>,
+    pub forget: Vec<(Target, Kind)>,
     /// Read the job's Pods anew, past every cache: permits were withdrawn.
     pub list_pods: bool,
     /// The whole new status; `None` while the job is being deleted or nothing is known yet.
@@ -76,18 +78,18 @@ pub enum NewObject {
     /// A device's Service.
     Service {
         /// Whose.
-        target: String,
+        target: Target,
         /// The object.
         object: Box<Service>,
     },
     /// The Pod of one attempt.
     Pod {
         /// Whose.
-        target: String,
+        target: Target,
         /// Which attempt.
         attempt: u32,
         /// Where the board is.
-        board: String,
+        board: Endpoint,
         /// The object.
         object: Box<Pod>,
     },
@@ -97,7 +99,7 @@ pub enum NewObject {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deletion {
     /// Whose.
-    pub target: String,
+    pub target: Target,
     /// Which.
     pub kind: Kind,
     /// Its name.
@@ -114,7 +116,7 @@ pub struct AttemptEnd {
     /// The device as written.
     pub device: String,
     /// Its board's address.
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     /// Which attempt; 0 if no Pod was made.
     pub attempt: u32,
     /// Succeeded, Skipped, or the reason of the failure.
@@ -127,14 +129,14 @@ pub struct AttemptEnd {
 
 impl Deletion {
     /// The Service of a target.
-    pub fn of_service(target: &str, service: &facts::Service) -> Deletion {
-        let (target, kind) = (target.to_owned(), Kind::Service);
+    pub fn of_service(target: Target, service: &facts::Service) -> Deletion {
+        let kind = Kind::Service;
         Deletion { target, kind, name: service.name.clone(), uid: service.uid.clone() }
     }
 
     /// The Pod of one attempt at a target.
-    pub fn of_pod(target: &str, attempt: u32, pod: &facts::Pod) -> Deletion {
-        let (target, kind) = (target.to_owned(), Kind::Pod(attempt));
+    pub fn of_pod(target: Target, attempt: u32, pod: &facts::Pod) -> Deletion {
+        let kind = Kind::Pod(attempt);
         Deletion { target, kind, name: pod.name.clone(), uid: pod.uid.clone() }
     }
 }

@@ -1,13 +1,10 @@
 //! From Pending to the permit: the device is found, checked, given an address, and then allowed to be flashed.
 
-use std::borrow::Cow;
-
 use flashjob_api::flashjob::{DeviceState as State, Reason, ServiceType};
 use jiff::Timestamp;
 
 use crate::flashjob::boards::Lock;
 use crate::flashjob::end::End;
-use crate::flashjob::endpoint::normal;
 use crate::flashjob::facts::{Children, Pod, Refusal, Service};
 use crate::flashjob::finding::{is_pinned, pin};
 use crate::flashjob::flashing::NODE_LOST_SECONDS;
@@ -85,7 +82,7 @@ impl<'a> Round<'a> {
             self.change.records.insert(index, record);
             return;
         };
-        let (boards, job) = (self.view.boards, self.view.job.uid.as_str());
+        let (boards, job) = (self.view.boards, &self.view.job.uid);
         let slot = &children.service;
         let mine = slot.busy || slot.here().is_some();
         // Asked when its turn comes: there may be many newer jobs, and devices that wait for their turn.
@@ -114,7 +111,7 @@ impl<'a> Round<'a> {
                 return self.waits(record, State::Blocked, &words, Some(record.turn));
             }
         }
-        if !mine && self.claimed.contains(&normal(&pinned.endpoint)) {
+        if !mine && self.claimed.contains(&pinned.endpoint.board()) {
             let words = "another entry of this job is the same device";
             return self.waits(record, State::Blocked, words, Some(record.turn));
         }
@@ -127,7 +124,7 @@ impl<'a> Round<'a> {
                 self.wait_for_service_to_go(index, record, name, *since);
             }
             Some(service) if service.shape != spec.access.shape => {
-                self.plan.deletes.push(Deletion::of_service(&record.target, service));
+                self.plan.deletes.push(Deletion::of_service(record.target, service));
                 let words = "the job asks for another Service by now";
                 self.waits(record, State::Addressing, words, None);
             }
@@ -159,7 +156,7 @@ impl<'a> Round<'a> {
 
     /// The board is taken for the rest of this look.
     fn claim(&mut self, record: &Record) {
-        let board = record.pinned.as_ref().map(|p| Cow::Owned(normal(&p.endpoint).into_owned()));
+        let board = record.pinned.as_ref().map(|p| p.endpoint.board().into_owned());
         self.claimed.extend(board);
     }
 
@@ -167,7 +164,7 @@ impl<'a> Round<'a> {
     fn pod_in_the_way(&self, record: &Record) -> Option<&'a Pod> {
         // There is rarely one, and it is asked for every device.
         let pinned = record.pinned.as_ref().filter(|_| !self.left_behind.is_empty())?;
-        self.left_behind.get(&normal(&pinned.endpoint)).copied()
+        self.left_behind.get(&pinned.endpoint.board()).copied()
     }
 
     /// The end of a Pod frees its board, not the wish for its end. One that never goes is on a node that is gone: others do
@@ -260,8 +257,8 @@ impl<'a> Round<'a> {
         }
         self.ahead -= 1;
         self.claim(record);
-        let object = service::service(self.view.job, spec, &record.target, &instance.uid);
-        let target = record.target.clone();
+        let object = service::service(self.view.job, spec, record.target, &instance.uid);
+        let target = record.target;
         self.plan.creates.push(NewObject::Service { target, object: Box::new(object) });
         self.waits(record, State::Addressing, "waiting for its Service", None);
     }

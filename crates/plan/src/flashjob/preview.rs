@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::flashjob::addresses::Addresses;
 use crate::flashjob::boards::{Boards, Lock, Seniority};
 use crate::flashjob::decide::decide;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
 use crate::flashjob::ledger::{Ledger, Outcome, Pinned, Record};
@@ -101,7 +102,7 @@ pub struct Other<'a> {
     /// Its ledger, if that may be read.
     pub ledger: Option<&'a Ledger>,
     /// The boards that its status says it is at.
-    pub at_work: Vec<String>,
+    pub at_work: Vec<Endpoint>,
 }
 
 /// What other jobs have to do with which board: each is looked at as the operator does, the oldest first.

@@ -5,7 +5,6 @@
 //! `clean_up`. Here is what they share: the slots and boards already given away, the change of the ledger, and where each
 //! device stands. Every wait has a deadline, and every device that is not final is counted with what it waits for.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use flashjob_api::flashjob::{DeviceState as State, Reason};
@@ -14,8 +13,9 @@ use jiff::Timestamp;
 use crate::flashjob::addresses::Waiting;
 use crate::flashjob::boards::Lock;
 use crate::flashjob::end;
-use crate::flashjob::endpoint::normal;
+use crate::flashjob::endpoint::{Board, Endpoint};
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, Slot, View};
+use crate::flashjob::ids::Target;
 use crate::flashjob::in_use::{in_use, pod_in_use, rests, takes_node_port};
 use crate::flashjob::ledger::{Change, Ledger, Outcome, Record};
 use crate::flashjob::plan::{LedgerPlan, Plan};
@@ -53,11 +53,11 @@ pub struct Round<'a> {
     pub(crate) queued: bool,
     /// A Service of this job has the one node port that boards dial.
     pub(crate) node_port_taken: bool,
-    /// Boards that entries of this job hold, in the normal form of their addresses.
-    pub(crate) claimed: HashSet<Cow<'a, str>>,
+    /// Boards that entries of this job hold.
+    pub(crate) claimed: HashSet<Board<'a>>,
     /// Pods that may still talk to their board although no attempt is open for them: given up, or of another firmware, or of
     /// a device that has left the job. By the board.
-    pub(crate) left_behind: HashMap<Cow<'a, str>, &'a Pod>,
+    pub(crate) left_behind: HashMap<Board<'a>, &'a Pod>,
     /// Which entries are at which board; worked out when it is first asked for.
     pub(crate) places: Option<Places>,
     /// Why nothing new may start, for good.
@@ -65,7 +65,7 @@ pub struct Round<'a> {
     /// Whether failures leave room for first attempts.
     pub(crate) room: bool,
     /// The records that have objects, by target.
-    pub(crate) at_hand: HashMap<&'a str, &'a Record>,
+    pub(crate) at_hand: HashMap<Target, &'a Record>,
     /// The same by place.
     has_objects: Vec<bool>,
     /// Devices whose turn is far away need not be looked for: nobody is told of them now.
@@ -100,12 +100,12 @@ impl<'a> Round<'a> {
             if record.outcome.is_some() && children.is_none() {
                 continue;
             }
-            at_hand.extend(children.map(|_| (record.target.as_str(), record)));
+            at_hand.extend(children.map(|_| (record.target, record)));
             let pod = children.and_then(|c| c.pods.get(&record.attempt)).and_then(Slot::here);
             let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));
             failing += usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
             if record.open || children.is_some_and(|c| in_use(c, now)) {
-                claimed.extend(record.pinned.as_ref().map(|p| normal(&p.endpoint)));
+                claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.board()));
             }
             if record.outcome.is_some() {
                 continue;
@@ -129,8 +129,8 @@ impl<'a> Round<'a> {
         let waiting = waiting.map(|service| waiting::of(view, service));
         let (own, uid) = (waiting.as_ref(), &view.job.uid);
         let pool = spec.map_or("", |spec| &spec.access.pool);
-        let starved_at = view.addresses.starved_at(uid, own, &view.job.namespace, pool);
-        let queued_at = view.addresses.queued_at(uid, own, pool);
+        let starved_at = view.addresses.starved_at(Some(uid), own, &view.job.namespace, pool);
+        let queued_at = view.addresses.queued_at(Some(uid), own, pool);
         let starved = starved_at.filter(|(at, _)| *at <= now).map(|(_, longest)| longest.clone());
         let mut plan = Plan::default();
         let turns = starved_at.map(|(at, _)| at).into_iter().chain(queued_at);
@@ -256,7 +256,7 @@ impl<'a> Round<'a> {
     }
 
     /// A newer job that has flashed the board since this job's firmware was set.
-    pub(crate) fn superseded_by(&self, endpoint: &str) -> Option<String> {
+    pub(crate) fn superseded_by(&self, endpoint: &Endpoint) -> Option<String> {
         let since = self.ledger.header.revised;
         let own = self.view.settings.device_namespaces == DeviceNamespaces::Own;
         self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
@@ -322,15 +322,15 @@ pub(crate) fn is_quiet(view: &View<'_>) -> bool {
 /// may be late with the news.
 fn left_behind<'a>(
     view: &'a View<'_>,
-    at_hand: &HashMap<&str, &Record>,
+    at_hand: &HashMap<Target, &Record>,
     now: Timestamp,
-) -> HashMap<Cow<'a, str>, &'a Pod> {
+) -> HashMap<Board<'a>, &'a Pod> {
     let mut left = HashMap::new();
     for (target, children) in view.children {
-        let open = at_hand.get(target.as_str()).filter(|r| r.open).map(|r| r.attempt);
+        let open = at_hand.get(target).filter(|r| r.open).map(|r| r.attempt);
         for (attempt, slot) in &children.pods {
             let pod = slot.here().filter(|pod| open != Some(*attempt) && !pod.over(now));
-            left.extend(pod.map(|pod| (normal(&pod.endpoint), pod)));
+            left.extend(pod.map(|pod| (pod.endpoint.board(), pod)));
         }
     }
     left

@@ -192,7 +192,7 @@ pub fn of_job(
     };
     status.batch = job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger));
     if let [only] = ledger.records.as_slice() {
-        status.host_endpoint = only.pinned.as_ref().map(|p| shown(&p.endpoint));
+        status.host_endpoint = only.pinned.as_ref().map(|p| shown(p.endpoint.as_str()));
         status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
     }
     // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.

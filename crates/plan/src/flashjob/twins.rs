@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use flashjob_api::flashjob::DeviceState as State;
 
-use crate::flashjob::endpoint::normal;
+use crate::flashjob::endpoint::Board;
 use crate::flashjob::ledger::{Outcome, Pinned, Record};
 use crate::flashjob::round::Round;
 
@@ -16,7 +16,7 @@ use crate::flashjob::round::Round;
 /// once is looked through once, not once for each.
 #[derive(Default)]
 pub(crate) struct Places {
-    by_board: HashMap<String, Vec<usize>>,
+    by_board: HashMap<Board<'static>, Vec<usize>>,
     by_instance: HashMap<(String, String), Vec<usize>>,
 }
 
@@ -34,7 +34,7 @@ impl Places {
 
     /// An entry was found there.
     pub(crate) fn add(&mut self, index: usize, pinned: &Pinned) {
-        self.by_board.entry(normal(&pinned.endpoint).into_owned()).or_default().push(index);
+        self.by_board.entry(pinned.endpoint.board().into_owned()).or_default().push(index);
         let instance = (pinned.namespace.clone(), pinned.name.clone());
         self.by_instance.entry(instance).or_default().push(index);
     }
@@ -42,8 +42,8 @@ impl Places {
     /// The entries that are the same device, as far as that is known.
     pub(crate) fn at(&self, pinned: &Pinned) -> impl Iterator<Item = usize> {
         let instance = (pinned.namespace.clone(), pinned.name.clone());
-        let lists =
-            [self.by_board.get(&*normal(&pinned.endpoint)), self.by_instance.get(&instance)];
+        let board = self.by_board.get(pinned.endpoint.board().as_str());
+        let lists = [board, self.by_instance.get(&instance)];
         lists.into_iter().flatten().flatten().copied()
     }
 }

@@ -49,7 +49,7 @@ impl Round<'_> {
         self.summary.in_flight.push(InFlight {
             uuid: status::shown(&record.device),
             instance: pinned.map(|p| status::shown(&format!("{}/{}", p.namespace, p.name))),
-            host_endpoint: pinned.map(|p| status::shown(&p.endpoint)),
+            host_endpoint: pinned.map(|p| status::shown(p.endpoint.as_str())),
             external_ip: address,
             state,
             message: Some(ledger::message(why)).filter(|m| !m.is_empty()),

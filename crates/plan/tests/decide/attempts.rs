@@ -198,7 +198,7 @@ fn a_refused_create_is_no_attempt_and_ends_as_create_refused() {
     let mut world = World::new(&["a"], json!({}));
     world.step();
     world.step();
-    let target = world.record("a").target.clone();
+    let target = world.record("a").target;
     let refusal = Refusal {
         message: "exceeded quota".into(),
         definite: true,
@@ -207,7 +207,7 @@ fn a_refused_create_is_no_attempt_and_ends_as_create_refused() {
         times: 1,
         retry_at: world.now + jiff::SignedDuration::from_secs(1),
     };
-    let children = world.children.entry(target.clone()).or_default();
+    let children = world.children.entry(target).or_default();
     children.service.refused = Some(refusal);
     let plan = world.decide();
     assert!(plan.creates.is_empty() && state(&plan, "a") == "BackOff");

@@ -17,7 +17,7 @@ fn a_board_stays_held_until_its_pod_is_over() {
     let mut world = World::new(&["a"], json!({ "retry": { "limit": 0 } }));
     world.settle();
     world.runs("a");
-    let target = world.record("a").target.clone();
+    let target = world.record("a").target;
     world.after(660);
     world.step();
     // The result is written; the Pod is still there.
@@ -31,12 +31,12 @@ fn a_board_stays_held_until_its_pod_is_over() {
 fn a_board_that_another_job_holds_is_waited_for() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("other", "ns/other", 5);
-    world.boards.hold("other", vec![lock("at-a")]);
+    world.boards.hold(&"other".into(), vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
     assert_eq!(plan.claims, Some(vec![lock("at-b")]));
-    world.boards.hold("other", vec![]);
+    world.boards.hold(&"other".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -46,8 +46,8 @@ fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("thief", "elsewhere/thief", 5);
-    world.boards.hold("thief", vec![lock("at-a")]);
-    world.boards.want("thief", vec![lock("at-b")]);
+    world.boards.hold(&"thief".into(), vec![lock("at-a")]);
+    world.boards.want(&"thief".into(), vec![lock("at-b")]);
     let states = |world: &World| ["a", "b"].map(|device| state(&world.decide(), device));
     world.step();
     world.step();
@@ -62,7 +62,7 @@ fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
         uid: format!("{name}-elsewhere"),
         namespace: "elsewhere".into(),
         name: name.into(),
-        endpoint: format!("http://at-{name}/"),
+        endpoint: format!("http://at-{name}/").into(),
         ..Instance::default()
     };
     world.instances.insert(elsewhere("a"));
@@ -78,10 +78,10 @@ fn who_holds_a_board_without_leave_does_not_hide_who_has_it() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("thief", "elsewhere/thief", 5);
     world.introduce("other", "ns/other", 5);
-    world.boards.hold("thief", vec![lock("at-a")]);
-    world.boards.hold("other", vec![lock("at-a")]);
+    world.boards.hold(&"thief".into(), vec![lock("at-a")]);
+    world.boards.hold(&"other".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
-    world.boards.hold("other", vec![]);
+    world.boards.hold(&"other".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -91,11 +91,11 @@ fn what_this_process_has_begun_holds_its_board_whatever_akri_shows_later() {
     let mut world = World::new(&["a"], json!({}));
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("early", "elsewhere/early", 5);
-    world.boards.start("early", "http://at-a");
-    world.boards.hold("early", vec![lock("at-a")]);
+    world.boards.start(&"early".into(), &"http://at-a".into());
+    world.boards.hold(&"early".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
-    world.boards.hold("early", vec![]);
-    world.boards.hold("early", vec![lock("at-a")]);
+    world.boards.hold(&"early".into(), vec![]);
+    world.boards.hold(&"early".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Starting", "that one is over");
 }
 
@@ -122,15 +122,15 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.boards = Boards::default();
     world.introduce("job-uid", "ns/job", 0);
     world.introduce("other", "ns/other", 5);
-    world.boards.know("job-uid", "at-a");
-    world.boards.hold("other", vec![lock("at-a")]);
+    world.boards.know(&"job-uid".into(), &"at-a".into());
+    world.boards.hold(&"other".into(), vec![lock("at-a")]);
     world.gets_address("a");
     let plan = world.settle();
     assert_eq!((state(&plan, "a").as_str(), world.record("a").attempt), ("Blocked", 0));
     // What the other has flashed meanwhile is not undone.
     world.after(10);
-    world.boards.flashed("other", "at-a", world.now);
-    world.boards.hold("other", vec![]);
+    world.boards.flashed(&"other".into(), &"at-a".into(), world.now);
+    world.boards.hold(&"other".into(), vec![]);
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
     assert!(world.children.is_empty(), "and its Service is given back");
@@ -158,7 +158,7 @@ fn after_a_restart_a_job_holds_what_its_pods_are_at_whatever_its_ledger_says() {
     let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
     // Closed and renewed for another firmware while the Pod was still at work.
     let ledger = world.ledger.as_mut().unwrap();
-    ledger.records[0] = ledger.records[0].renewed("job-uid", "another", world.now);
+    ledger.records[0] = ledger.records[0].renewed(&"job-uid".into(), "another", world.now);
     assert_eq!(held(&world), [lock("at-a")]);
     world.ledger = None;
     assert_eq!(held(&world), [lock("at-a")], "its ledger is lost");
@@ -171,12 +171,12 @@ fn an_older_job_that_wants_a_board_now_goes_first() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("older", "ns/older", 5);
-    world.boards.know("older", "at-a");
-    world.boards.want("older", vec![lock("at-a")]);
+    world.boards.know(&"older".into(), &"at-a".into());
+    world.boards.want(&"older".into(), vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(plan.wants, [lock("at-a")]);
-    world.boards.want("older", vec![]);
+    world.boards.want(&"older".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -186,7 +186,7 @@ fn an_older_job_that_is_seen_late_does_not_undo_what_a_newer_one_has_flashed() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("newer", "ns/newer", 5);
     world.after(10);
-    world.boards.flashed("newer", "at-a", world.now);
+    world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
@@ -198,7 +198,7 @@ fn what_was_flashed_in_the_second_that_a_job_was_made_in_came_before_it() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("same-second", "ns/sooner-and-later-in-the-alphabet", 0);
     world.now += SignedDuration::from_millis(600);
-    world.boards.flashed("same-second", "at-a", world.now);
+    world.boards.flashed(&"same-second".into(), &"at-a".into(), world.now);
     world.now += SignedDuration::from_millis(300);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
@@ -209,7 +209,7 @@ fn what_was_flashed_after_a_job_was_seen_came_after_it_also_in_the_second_that_i
     world.first_seen = world.now + SignedDuration::from_millis(200);
     world.introduce("same-second", "ns/later", 0);
     world.now += SignedDuration::from_millis(600);
-    world.boards.flashed("same-second", "at-a", world.now);
+    world.boards.flashed(&"same-second".into(), &"at-a".into(), world.now);
     // Its ledger could not be written before.
     world.now += SignedDuration::from_millis(300);
     world.settle();
@@ -222,7 +222,7 @@ fn what_a_newer_job_has_flashed_since_is_not_undone() {
     world.settle();
     world.introduce("newer", "ns/newer", 5);
     world.after(10);
-    world.boards.flashed("newer", "at-a", world.now);
+    world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.edit(&["a"], json!({}));
     let plan = world.settle();

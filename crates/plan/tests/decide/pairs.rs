@@ -184,7 +184,8 @@ impl Pair {
         let mut boards: Vec<String> = Vec::new();
         for world in &mut self.jobs {
             let at_work = world.pods_mut().filter(|(_, _, pod)| is_running(pod));
-            let at_work: Vec<String> = at_work.map(|(_, _, pod)| pod.endpoint.clone()).collect();
+            let at_work: Vec<String> =
+                at_work.map(|(_, _, pod)| pod.endpoint.to_string()).collect();
             assert!(at_work.len() <= self.shape.parallel, "{at_work:?} at once");
             boards.extend(at_work);
         }
@@ -223,7 +224,7 @@ fn start(world: &mut World) {
     let now = world.now;
     for (target, attempt, pod) in world.pods_mut() {
         let permitted =
-            ledger.records.iter().any(|r| &r.target == target && r.permit && r.attempt == attempt);
+            ledger.records.iter().any(|r| r.target == target && r.permit && r.attempt == attempt);
         if permitted && !pod.started() && pod.deleting.is_none() {
             pod.phase = PodPhase::Running;
             pod.container = Container::Running(Some(now));

@@ -108,7 +108,7 @@ fn a_board_that_moved_while_its_permit_waited_is_not_flashed_at_its_old_address(
     world.ends("a", 0, "");
     world.settle();
     let at = pods(&mut world).into_iter().map(|pod| pod.endpoint).collect::<Vec<_>>();
-    assert_eq!(at, ["at-elsewhere"]);
+    assert_eq!(at, ["at-elsewhere".into()]);
     assert_eq!(world.record("b").attempt, 2, "the permit for the old address was withdrawn");
 }
 
@@ -263,7 +263,7 @@ fn a_service_that_never_goes_holds_its_board_and_not_the_batch() {
     let mut world = World::new(&["a", "b"], json!({ "rollout": { "batchSize": 1 } }));
     world.addresses = false;
     world.settle();
-    let (target, now) = (world.record("a").target.clone(), world.now);
+    let (target, now) = (world.record("a").target, world.now);
     let slot = &mut world.children.get_mut(&target).unwrap().service;
     slot.seen.as_mut().unwrap().deleting = Some(now);
     assert_eq!(state(&world.settle(), "a"), "Addressing");
@@ -296,7 +296,7 @@ fn where_namespaces_have_their_own_boards_jobs_of_others_supersede_nothing() {
         world.settings.device_namespaces = reach;
         world.introduce("theirs", "theirs/newer", 5);
         world.after(10);
-        world.boards.flashed("theirs", "at-a:80", world.now);
+        world.boards.flashed(&"theirs".into(), &"at-a:80".into(), world.now);
         world.settle();
         assert_eq!(world.record("a").reason.as_deref(), expected);
     }

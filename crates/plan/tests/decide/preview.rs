@@ -69,9 +69,9 @@ fn each_device_that_would_not_be_flashed_says_why() {
     world.instances.insert(current);
     world.introduce("old", "ns/old", -10);
     for job in ["old", "job-uid"] {
-        world.boards.know(job, "at-d");
+        world.boards.know(&job.into(), &"at-d".into());
     }
-    world.boards.hold("old", vec![lock("at-d")]);
+    world.boards.hold(&"old".into(), vec![lock("at-d")]);
     let told = foreseen(&world);
     let told: Vec<(&str, Fate, &str)> =
         told.iter().map(|d| (d.device.as_str(), d.fate, d.why.as_str())).collect();

@@ -133,7 +133,7 @@ impl Run {
             let device = ledger
                 .records
                 .iter()
-                .position(|r| &r.target == target && r.permit && r.attempt == attempt);
+                .position(|r| r.target == target && r.permit && r.attempt == attempt);
             let Some(device) = device.filter(|_| !pod.started()) else { continue };
             pod.phase = PodPhase::Running;
             pod.container = Container::Running(Some(now));
@@ -146,7 +146,7 @@ impl Run {
             .world
             .pods_mut()
             .filter(|(_, _, p)| is_running(p))
-            .map(|(t, ..)| t.clone())
+            .map(|(t, ..)| t.to_string())
             .collect();
         assert!(running.len() <= self.parallel, "{running:?} at once");
         let mut once = running.clone();

@@ -48,7 +48,7 @@ fn a_late_pod_without_a_permit_is_removed() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
     let late = world.pod("a").clone();
-    let target = world.record("a").target.clone();
+    let target = world.record("a").target;
     world.pod("a").gone = true;
     world.settled = false;
     world.settle();
@@ -91,7 +91,7 @@ fn a_job_whose_ledger_is_gone_starts_nothing() {
 /// `kubectl get -o yaml`, another name, `kubectl apply`: the annotation and the finalizer come with it.
 #[test]
 fn an_annotation_that_was_copied_from_another_job_is_ignored_and_ones_own_is_not() {
-    let first = names::ledger("job", "uid-1", 0);
+    let first = names::ledger("job", &"uid-1".into(), 0);
     let spec = json!({ "uuid": ["a"], "firmware": "f", "version": "1", "flashjobPodImage": "i" });
     let job = |name: &str, uid: &str| {
         let metadata = ObjectMeta {
@@ -131,7 +131,7 @@ fn a_job_is_still_the_same_until_its_metadata_say_otherwise() {
     let written = ObjectMeta { resource_version: Some("2".into()), ..metadata.clone() };
     assert!(job.is_still(&written));
     let now = Some(Time(Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1)));
-    let ledger = names::ledger("job", "uid-1", 0);
+    let ledger = names::ledger("job", &"uid-1".into(), 0);
     for other in [
         ObjectMeta { generation: Some(2), ..metadata.clone() },
         ObjectMeta { uid: Some("uid-2".into()), ..metadata.clone() },

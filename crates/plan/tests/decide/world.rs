@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use flashjob_plan::flashjob::addresses::Addresses;
 use flashjob_plan::flashjob::boards::{Boards, Seniority};
 use flashjob_plan::flashjob::facts::{Children, Container, Pod, PodPhase, Service, Slot};
+use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Record};
@@ -22,7 +23,7 @@ pub struct World {
     pub job: Job,
     pub ledger: Option<Ledger>,
     pub instances: Instances,
-    pub children: HashMap<String, Children>,
+    pub children: HashMap<Target, Children>,
     pub boards: Boards,
     pub settings: Settings,
     pub first_seen: Timestamp,
@@ -48,7 +49,7 @@ impl World {
             job: Job {
                 namespace: namespace.into(),
                 name: name.into(),
-                uid: format!("{name}-uid"),
+                uid: format!("{name}-uid").into(),
                 created: Timestamp::from_second(created).unwrap(),
                 generation: 1,
                 deleting: false,
@@ -93,7 +94,7 @@ impl World {
             uid: format!("uid-{name}"),
             namespace: "ns".into(),
             name: name.into(),
-            endpoint: format!("at-{name}"),
+            endpoint: format!("at-{name}").into(),
             device: "esp32".into(),
             ..Instance::default()
         });
@@ -104,7 +105,7 @@ impl World {
         let created = Timestamp::from_second(created).unwrap();
         let (namespace, name) = path.split_once('/').unwrap();
         let seniority = Seniority { created, namespace: namespace.into(), name: name.into() };
-        self.boards.introduce(uid, seniority);
+        self.boards.introduce(&uid.into(), seniority);
     }
 
     pub fn after(&mut self, seconds: i64) {
@@ -226,7 +227,7 @@ impl World {
             }
         }
         for (target, kind) in plan.forget.clone() {
-            index::forget(&mut self.children, &target, kind);
+            index::forget(&mut self.children, target, kind);
         }
     }
 
@@ -289,7 +290,7 @@ impl World {
                     version,
                     name: object.metadata.name.clone().unwrap(),
                     uid: format!("uid-{version}"),
-                    endpoint: env(&object, "HOST_ENDPOINT"),
+                    endpoint: env(&object, "HOST_ENDPOINT").into(),
                     first_seen: created,
                     deleting: None,
                     phase: PodPhase::Pending,
@@ -319,10 +320,10 @@ impl World {
     }
 
     /// Every Pod that is there, with its target and attempt.
-    pub fn pods_mut(&mut self) -> impl Iterator<Item = (&String, u32, &mut Pod)> {
+    pub fn pods_mut(&mut self) -> impl Iterator<Item = (Target, u32, &mut Pod)> {
         self.children.iter_mut().flat_map(|(target, children)| {
             let there = children.pods.iter_mut().filter(|(_, slot)| !slot.gone);
-            there.filter_map(move |(attempt, slot)| Some((target, *attempt, slot.seen.as_mut()?)))
+            there.filter_map(move |(attempt, slot)| Some((*target, *attempt, slot.seen.as_mut()?)))
         })
     }
 
@@ -349,13 +350,13 @@ impl World {
     /// The Pod of a device's open attempt.
     pub fn pod(&mut self, device: &str) -> &mut Slot<Pod> {
         let record = self.record(device);
-        let (target, attempt) = (record.target.clone(), record.attempt);
+        let (target, attempt) = (record.target, record.attempt);
         self.children.get_mut(&target).unwrap().pods.get_mut(&attempt).unwrap()
     }
 
     /// The load balancer gives a device's Service an address.
     pub fn gets_address(&mut self, device: &str) {
-        let target = self.record(device).target.clone();
+        let target = self.record(device).target;
         let service = self.children.get_mut(&target).unwrap().service.seen.as_mut().unwrap();
         service.address = Some(format!("address-of-{}", service.name));
         let pool = service.pool.clone();

@@ -1,5 +1,6 @@
 //! What the operator sees of the objects of the small world.
 
+use flashjob_plan::flashjob::endpoint::Endpoint;
 use flashjob_plan::flashjob::facts::{Container, Pod, PodPhase, Service as Seen, Slot};
 
 use crate::operator::at;
@@ -30,7 +31,7 @@ pub fn service(service: Service, shape: &str) -> Slot<Seen> {
 }
 
 /// A Pod as the operator sees it.
-pub fn pod(real: Real, endpoint: &str) -> Pod {
+pub fn pod(real: Real, endpoint: &Endpoint) -> Pod {
     let ended = |exit_code| Container::Ended { exit_code, reason: None, message: None, at: None };
     let (phase, container) = match real.phase {
         Phase::Waiting => (PodPhase::Pending, Container::Waiting(None)),
@@ -42,7 +43,7 @@ pub fn pod(real: Real, endpoint: &str) -> Pod {
         version: 1,
         name: "pod".into(),
         uid: real.uid.to_string(),
-        endpoint: endpoint.to_owned(),
+        endpoint: endpoint.clone(),
         first_seen: at(real.created),
         deleting: real.deleting.map(at),
         phase,
