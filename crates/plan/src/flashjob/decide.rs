@@ -4,6 +4,7 @@ use flashjob_api::flashjob::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
 use crate::flashjob::boards::Lock;
+use crate::flashjob::collect::is_quiet;
 use crate::flashjob::deletion;
 use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
@@ -13,7 +14,7 @@ use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Record};
 use crate::flashjob::names;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::rollout::{self, Turn};
-use crate::flashjob::round::{Round, is_quiet};
+use crate::flashjob::round::Round;
 use crate::flashjob::spec::Invalid;
 use crate::flashjob::status::{self, Verdict};
 use crate::flashjob::twins::Places;
@@ -142,7 +143,8 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
         for (index, record) in ledger.records.iter().enumerate() {
             if again(record) == turn {
                 let leaves = edits.dropped.get(&index) == Some(&true);
-                round.step(index, record, leaves || record.dropped);
+                let step = round.step(index, record, leaves || record.dropped);
+                round.take(index, record, step);
             }
         }
     }

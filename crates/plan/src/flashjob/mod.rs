@@ -10,10 +10,12 @@
 
 mod access;
 pub mod addresses;
+mod addressing;
 pub mod allow_list;
 pub mod boards;
 pub mod children;
 mod clean_up;
+mod collect;
 pub mod concerns;
 mod decide;
 mod deletion;
@@ -41,6 +43,9 @@ pub mod selector;
 mod service;
 pub mod spec;
 mod status;
+mod step;
+mod summary;
+mod survey;
 mod template;
 mod twins;
 mod waiting;

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
-use flashjob_api::flashjob::DeviceState as State;
+use flashjob_api::flashjob::DeviceState;
 
 use crate::flashjob::endpoint::Board;
 use crate::flashjob::ledger::{Outcome, Pinned, Record};
 use crate::flashjob::round::Round;
+use crate::flashjob::step::{Action, Step, Wait};
 
 /// Which entries are at which board, and which are which Instance: with it a job of 100,000 devices that are all found at
 /// once is looked through once, not once for each.
@@ -67,7 +68,7 @@ impl Round<'_> {
     }
 
     /// A device that was left out: is the entry that stands for it done, under way, or gone?
-    pub(crate) fn stand_in(&mut self, index: usize, record: &Record) {
+    pub(crate) fn stand_in(&mut self, index: usize, record: &Record) -> Step {
         let revision = &self.ledger.header.revision;
         let records = &self.ledger.records;
         let places = self.places.get_or_insert_with(|| Places::of(records));
@@ -82,15 +83,14 @@ impl Round<'_> {
         let first = others().find(is_first).or_else(|| others().next());
         match first.and_then(|place| records.get(place)) {
             Some(first) if !first.twin && is_done_in(first, revision) => {
-                self.summary.count_final(record, Outcome::Skipped);
+                Step::Final(Outcome::Skipped)
             }
-            // It shares what became of the other, and is told of there.
-            Some(_) => self.summary.counts.skipped += 1,
+            // It shares what became of the other.
+            Some(_) => Step::Duplicate,
             None => {
                 let next = Record { twin: false, ..record.clone() };
                 let next = next.renewed(&self.view.job.uid, &record.revision, self.now);
-                self.waits(record, State::Pending, "not its turn yet", None);
-                self.change.records.entry(index).or_insert(next);
+                Wait::new(DeviceState::Pending, "not its turn yet").then(Action::Write(next))
             }
         }
     }
