@@ -217,7 +217,7 @@ impl Index {
 }
 
 /// Empties a place among the objects of one job.
-pub fn forget(targets: &mut HashMap<Target, Children>, target: Target, kind: Kind) {
+fn forget(targets: &mut HashMap<Target, Children>, target: Target, kind: Kind) {
     let Some(children) = targets.get_mut(&target) else { return };
     match kind {
         Kind::Service => children.service = Slot::default(),

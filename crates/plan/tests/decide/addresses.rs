@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 fn services(world: &World) -> usize {
-    world.children.values().filter(|c| c.service.here().is_some()).count()
+    world.children().values().filter(|c| c.service.here().is_some()).count()
 }
 
 fn pods(plan: &Plan) -> Vec<&k8s_openapi::api::core::v1::Pod> {
@@ -131,7 +131,7 @@ fn a_device_that_failed_gives_way_to_those_not_tried_yet() {
     world.settle();
     assert!(world.record("b").open);
     let target = world.record("c").target;
-    assert!(world.children[&target].service.here().is_some(), "c is next");
+    assert!(world.children()[&target].service.here().is_some(), "c is next");
     for device in ["b", "c"] {
         world.ends(device, 0, "");
         world.settle();
@@ -322,5 +322,5 @@ fn a_service_that_is_not_what_the_job_asks_for_now_is_made_anew() {
     world.edit(&["a"], json!({ "service": { "type": "NodePort" } }));
     world.settle();
     assert!(world.record("a").open);
-    assert!(world.children.values().all(|c| c.service.here().unwrap().node_port));
+    assert!(world.children().values().all(|c| c.service.here().unwrap().node_port));
 }

@@ -4,6 +4,7 @@ use flashjob_api::flashjob::Phase;
 use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::boards_held;
 use flashjob_plan::flashjob::facts::DeviceNamespaces;
+use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::ledger::Outcome;
 use jiff::SignedDuration;
@@ -23,7 +24,7 @@ fn a_board_stays_held_until_its_pod_is_over() {
     // The result is written; the Pod is still there.
     let deleting = world.decide();
     assert_eq!(deleting.claims, Some(vec![lock("at-a")]));
-    world.children.get_mut(&target).unwrap().pods.get_mut(&1).unwrap().gone = true;
+    world.lose_pod(target, 1);
     assert_eq!(world.decide().claims, Some(vec![]));
 }
 
@@ -110,7 +111,7 @@ fn a_ledger_leads_to_no_board_that_the_job_may_not_use() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     let plan = world.settle();
     assert_eq!(state(&plan, "ns/a"), "Offline");
-    assert!(world.children.is_empty(), "{:?}", world.children);
+    assert!(world.children().is_empty(), "{:?}", world.children());
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.boards.hold(&"other".into(), vec![]);
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
-    assert!(world.children.is_empty(), "and its Service is given back");
+    assert!(world.children().is_empty(), "and its Service is given back");
 }
 
 #[test]
@@ -141,12 +142,12 @@ fn after_a_restart_a_job_holds_what_it_has_a_service_or_an_open_attempt_for() {
     let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "maxParallel": 1 } }));
     world.addresses = false;
     world.settle();
-    let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
+    let held = |world: &World| boards_held(world.ledger.as_ref(), world.children(), world.now);
     assert_eq!(held(&world), [lock("at-a")]);
     world.gets_address("a");
     world.settle();
     assert_eq!(held(&world), [lock("at-a"), lock("at-b")], "b has a Service ahead of its turn");
-    world.children.clear();
+    world.index = Index::default();
     assert_eq!(held(&world), [lock("at-a")], "its attempt is open");
 }
 
@@ -155,14 +156,14 @@ fn after_a_restart_a_job_holds_what_its_pods_are_at_whatever_its_ledger_says() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
     world.runs("a");
-    let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
+    let held = |world: &World| boards_held(world.ledger.as_ref(), world.children(), world.now);
     // Closed and renewed for another firmware while the Pod was still at work.
     let ledger = world.ledger.as_mut().unwrap();
     ledger.records[0] = ledger.records[0].renewed(&"job-uid".into(), "another", world.now);
     assert_eq!(held(&world), [lock("at-a")]);
     world.ledger = None;
     assert_eq!(held(&world), [lock("at-a")], "its ledger is lost");
-    world.children.clear();
+    world.index = Index::default();
     assert!(held(&world).is_empty());
 }
 

@@ -82,7 +82,7 @@ fn reasons(plan: &Plan) {
 fn at_work(world: &World) -> Vec<String> {
     let records = &world.ledger.as_ref().unwrap().records;
     let has_pod = |target: &Target| {
-        let children = world.children.get(target);
+        let children = world.children().get(target);
         children.is_some_and(|c| c.pods.values().any(|p| p.here().is_some()))
     };
     records.iter().filter(|r| has_pod(&r.target)).map(|r| r.device.clone()).collect()

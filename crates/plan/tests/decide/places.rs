@@ -13,7 +13,7 @@ fn one_at_a_time() -> Value {
 }
 
 fn services(world: &World) -> usize {
-    world.children.values().filter(|c| c.service.here().is_some()).count()
+    world.children().values().filter(|c| c.service.here().is_some()).count()
 }
 
 #[test]

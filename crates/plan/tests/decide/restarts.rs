@@ -47,15 +47,15 @@ fn a_started_pod_of_another_process_is_adopted_and_one_that_has_not_is_ended() {
 fn a_late_pod_without_a_permit_is_removed() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
-    let late = world.pod("a").clone();
+    let late = world.pod("a");
     let target = world.record("a").target;
-    world.pod("a").gone = true;
+    world.loses_pod("a");
     world.settled = false;
     world.settle();
     world.ends("a", 0, "");
     world.settle();
     // Now the create of attempt 1 arrives after all.
-    world.children.entry(target).or_default().pods.insert(1, late);
+    world.see_pod(target, 1, late);
     let plan = world.step();
     assert_eq!(plan.deletes[0].kind, Kind::Pod(1));
     assert_eq!(phase(&world.settle()), Phase::Completed);

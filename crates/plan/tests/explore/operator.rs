@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use flashjob_plan::flashjob::boards::{Boards, Lock, Seniority};
-use flashjob_plan::flashjob::facts::{Children, Slot};
 use flashjob_plan::flashjob::ids::Target;
+use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Record};
 use flashjob_plan::flashjob::spec::Spec;
@@ -19,7 +19,7 @@ use flashjob_plan::flashjob::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::facts;
+use crate::facts::Known;
 use crate::state::{self, Board, Id, State};
 use crate::view::view;
 
@@ -142,12 +142,13 @@ impl Operator {
         if let Some(step) = self.steps.get(&key) {
             return step.clone();
         }
-        let children = self.children(state, job);
+        let index = self.index(state, job);
         let mut boards = self.boards(state, job, board);
         let mine = &state.jobs[job];
         let ledger = LedgerState::Sealed(self.ledger(mine.known));
         let facts = &self.jobs[job];
-        let view = view(facts, ledger, &self.instances, &children, &boards, mine.settled);
+        let children = index.children(&facts.uid);
+        let view = view(facts, ledger, &self.instances, children, &boards, mine.settled);
         let plan = decide(&view, at(state.now));
         let mut step = Step { holds: mine.holds, wants: mine.wants, ..Step::default() };
         if let Some(claims) = plan.claims.clone() {
@@ -270,27 +271,14 @@ impl Operator {
         place.and_then(|place| u8::try_from(place).ok())
     }
 
-    fn children(&self, state: &State, job: usize) -> HashMap<Target, Children> {
-        let mut all = HashMap::new();
-        let mine = &state.jobs[job];
-        let shape = &self.jobs[job].spec.as_ref().unwrap().access.shape;
+    /// What the operator knows of a job's objects.
+    fn index(&self, state: &State, job: usize) -> Index {
+        let (mut index, facts, mine) = (Index::default(), &self.jobs[job], &state.jobs[job]);
+        let shape = &facts.spec.as_ref().unwrap().access.shape;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
-            let mut children =
-                Children { service: facts::service(device.service, shape), ..Children::default() };
-            let board = record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default();
-            for pod in &device.pods {
-                let seen = pod.seen.map(|real| facts::pod(real, &board));
-                if seen.is_some() || pod.busy() {
-                    let slot = Slot { seen, gone: pod.gone, busy: pod.busy(), refused: None };
-                    children.pods.insert(pod.attempt.into(), slot);
-                }
-            }
-            let service = &children.service;
-            if service.seen.is_some() || service.busy || !children.pods.is_empty() {
-                all.insert(record.target, children);
-            }
+            Known::of(&mut index, facts, record).tell(device, shape);
         }
-        all
+        index
     }
 }
 
