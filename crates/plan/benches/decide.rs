@@ -45,23 +45,24 @@ fn measure(devices: usize) -> (Duration, Duration) {
         uid: Some("uid".into()),
         generation: Some(1),
         finalizers: Some(vec![names::FINALIZER.into()]),
-        annotations: Some([(names::LEDGER.into(), names::ledger("job", "uid", 0))].into()),
+        annotations: Some([(names::LEDGER.into(), names::ledger("job", &"uid".into(), 0))].into()),
         ..ObjectMeta::default()
     };
     let settings = Settings::default();
     let mut job = Job::read(&metadata, &spec, &settings);
     let spec = job.spec.as_mut().expect("a spec that can be read");
     spec.devices.clone_from(&names);
-    let record = |name: &String| Record::new("uid", name, &spec.revision, now);
+    let record = |name: &String| Record::new(&job.uid, name, &spec.revision, now);
     let records: Vec<Record> = names.iter().map(record).collect();
-    let ledger = Ledger::new("uid", 1, (&spec.firmware, &spec.version), records, now);
+    let ledger = Ledger::new(&job.uid, 1, (&spec.firmware, &spec.version), records, now);
     let mut instances = Instances::default();
     for (number, name) in names.iter().enumerate() {
         instances.insert(Instance {
             uid: format!("uid-{number}"),
             namespace: "ns".into(),
             name: name.clone(),
-            endpoint: format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255),
+            endpoint: format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255)
+                .into(),
             ..Instance::default()
         });
     }

@@ -52,7 +52,7 @@ impl ListedDevice {
             device: instance.device.clone(),
             application: instance.application.clone(),
             version: instance.version.clone(),
-            endpoint: instance.endpoint.clone(),
+            endpoint: instance.endpoint.to_string(),
             configuration: instance.configuration.clone(),
             at_work: involved.at_work,
             last_result: involved.last,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::DeviceState;
 use flashjob_api::flashjob::flash_pod::CONTAINER;
+use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::names;
 use futures::stream::SelectAll;
 use futures::{AsyncBufReadExt, StreamExt};
@@ -131,7 +132,7 @@ pub async fn last_lines(client: &Client, job: &JobObject, most: usize) -> HashMa
         async move {
             let target = target_of(job, &device.uuid);
             let attempt = u32::try_from(device.attempt).unwrap_or_default();
-            let name = names::pod(job.name(), &target, attempt);
+            let name = names::pod(job.name(), target, attempt);
             let said = pods.logs(&name, params).await.ok()?;
             let last = said.lines().last()?.trim().to_owned();
             Some((device.uuid.clone(), last)).filter(|(_, last)| !last.is_empty())
@@ -140,9 +141,9 @@ pub async fn last_lines(client: &Client, job: &JobObject, most: usize) -> HashMa
     futures::future::join_all(asked).await.into_iter().flatten().collect()
 }
 
-fn target_of(job: &JobObject, device: &str) -> String {
+fn target_of(job: &JobObject, device: &str) -> Target {
     let text = |field: &str| job.spec[field].as_str().unwrap_or_default().trim().to_owned();
-    names::target(job.uid(), device, &names::revision(&text("firmware"), &text("version")))
+    names::target(&job.uid().into(), device, &names::revision(&text("firmware"), &text("version")))
 }
 
 async fn pods(to: &Connected, job: &JobObject) -> Result<Vec<Pod>> {
@@ -154,10 +155,10 @@ async fn pods(to: &Connected, job: &JobObject) -> Result<Vec<Pod>> {
 
 /// The device a Pod is for, as the job names it. The status shows a hundred of them, the spec those it names.
 fn device_of(pod: &Pod, job: &JobObject) -> String {
-    let target = pod.labels().get(names::TARGET).cloned().unwrap_or_default();
+    let target = pod.labels().get(names::TARGET).and_then(|target| Target::read(target));
     let in_flight = job.status.in_flight.iter().map(|device| device.uuid.as_str());
     let named = job.spec["uuid"].as_array().into_iter().flatten().filter_map(|uuid| uuid.as_str());
-    let written = in_flight.chain(named).find(|device| target_of(job, device) == target);
+    let written = in_flight.chain(named).find(|device| Some(target_of(job, device)) == target);
     written.map_or_else(|| pod.name_any(), str::to_owned)
 }
 

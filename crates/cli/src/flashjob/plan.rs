@@ -108,7 +108,9 @@ pub fn foresee(fleet: &Fleet, job: &FlashJob) -> Result<Vec<Foreseen>> {
         Other {
             job: Job::read(&other.metadata, &other.spec, &settings),
             ledger: fleet.ledgers.as_ref().and_then(|all| all.get(other.uid())),
-            at_work: at_work.filter_map(|device| device.host_endpoint.clone()).collect(),
+            at_work: at_work
+                .filter_map(|device| Some(device.host_endpoint.clone()?.into()))
+                .collect(),
         }
     });
     let boards = boards(&job, others.collect(), &instances, &settings, now);

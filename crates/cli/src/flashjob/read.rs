@@ -221,7 +221,7 @@ fn put_together(maps: Vec<ConfigMap>) -> HashMap<String, Ledger> {
     }
     // One that is being made, or broken, is none.
     let read = shards.into_iter().filter_map(|(job, shards)| {
-        let ledger = Ledger::read(&job, shards.values()).ok()?;
+        let ledger = Ledger::read(&job.as_str().into(), shards.values()).ok()?;
         Some((job, ledger))
     });
     read.collect()

@@ -98,7 +98,7 @@ async fn finished(site: &Site, number: usize) -> Result<()> {
         let pinned = Some(Pinned {
             namespace: site.namespace.clone(),
             name: format!("http-disc-{board:06x}"),
-            endpoint,
+            endpoint: endpoint.into(),
         });
         let (outcome, ended, attempt) = (Some(Outcome::Succeeded), Some(at), 1);
         let previous = Some("0.1.0".to_owned());

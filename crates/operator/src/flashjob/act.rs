@@ -5,6 +5,7 @@ mod ledger;
 use std::time::Duration;
 
 use flashjob_plan::flashjob::children::{self, Owner};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ const TOLD: [&str; 4] = ["Complete", "Failed", "Progressing", "Suspended"];
 
 impl FlashJobController {
     /// Hands everything a plan asks for to the pool.
-    pub(super) fn act(&mut self, uid: &str, plan: Plan) {
+    pub(super) fn act(&mut self, uid: &JobUid, plan: Plan) {
         // Named one by one, so that a new part of a plan cannot be forgotten here.
         let Plan {
             ledger,
@@ -57,7 +58,7 @@ impl FlashJobController {
             self.enqueue_at(uid, Instant::now());
         }
         for (target, kind) in forget {
-            self.index.forget(uid, &target, kind);
+            self.index.forget(uid, target, kind);
         }
         for object in creates {
             self.create(uid, object);
@@ -95,7 +96,7 @@ impl FlashJobController {
     }
 
     /// Puts a job into the queue for when it has to be reconciled again; takes it out of memory until then if it `may_park`.
-    fn schedule(&mut self, uid: &str, at: Option<Timestamp>, may_park: bool) {
+    fn schedule(&mut self, uid: &JobUid, at: Option<Timestamp>, may_park: bool) {
         // Far away, it is reconciled on the way: no timer runs for years. And a little later, so that the deadline has passed
         // on the wall clock too.
         let next = at.map(|at| {
@@ -113,13 +114,13 @@ impl FlashJobController {
     }
 
     /// Has `work` done beside everything else. Its calls go by the turn of the job; its answer is an input.
-    pub(super) fn spawn_call<W>(&mut self, uid: &str, work: impl FnOnce(Caller) -> W)
+    pub(super) fn spawn_call<W>(&mut self, uid: &JobUid, work: impl FnOnce(Caller) -> W)
     where
         W: Future<Output = Answer> + Send + 'static,
     {
         let Some(whose) = self.whose(uid) else { return };
         let retry = self.jobs.get(uid).is_some_and(|job| job.trouble.is_some());
-        let (job, inputs) = (whose.key.clone(), self.inputs.clone());
+        let (job, inputs) = (uid.clone(), self.inputs.clone());
         let work = work(self.pool.caller(whose, retry));
         tokio::spawn(async move {
             // A closed channel means that the process is stopping.
@@ -127,10 +128,10 @@ impl FlashJobController {
         });
     }
 
-    fn create(&mut self, uid: &str, object: NewObject) {
+    fn create(&mut self, uid: &JobUid, object: NewObject) {
         match object {
             NewObject::Service { target, object } => {
-                self.index.set_busy(uid, &target, Kind::Service, true);
+                self.index.set_busy(uid, target, Kind::Service, true);
                 self.spawn_call(uid, |caller| async move {
                     let created = write::create(&caller, *object, children::is_same)
                         .await
@@ -140,7 +141,7 @@ impl FlashJobController {
             }
             NewObject::Pod { target, attempt, board, object } => {
                 self.locks.start(uid, &board);
-                self.index.set_busy(uid, &target, Kind::Pod(attempt), true);
+                self.index.set_busy(uid, target, Kind::Pod(attempt), true);
                 self.spawn_call(uid, |caller| async move {
                     let created =
                         write::create(&caller, *object, children::is_same).await.map(observe::pod);
@@ -150,11 +151,11 @@ impl FlashJobController {
         }
     }
 
-    fn delete(&mut self, uid: &str, deletion: Deletion) {
+    fn delete(&mut self, uid: &JobUid, deletion: Deletion) {
         let Some(job) = self.jobs.get(uid) else { return };
         let Deletion { target, kind, name, uid: object } = deletion;
         let namespace = job.seen.job.namespace.clone();
-        self.index.deleting(uid, &target, kind, &object);
+        self.index.deleting(uid, target, kind, &object);
         self.spawn_call(uid, |caller| async move {
             let id = ObjectId { namespace: &namespace, name: &name, uid: &object };
             let result = match kind {
@@ -201,7 +202,7 @@ impl FlashJobController {
         }
     }
 
-    fn list_pods(&mut self, uid: &str) {
+    fn list_pods(&mut self, uid: &JobUid) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.listing_pods || job.backoff.until().is_some() {
             return;
@@ -217,7 +218,7 @@ impl FlashJobController {
     }
 
     /// Puts our finalizer and the ledger's name on the job, or takes the finalizer off.
-    fn write_finalizer(&mut self, uid: &str, ledger: Option<String>) {
+    fn write_finalizer(&mut self, uid: &JobUid, ledger: Option<String>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.writing_metadata || job.backoff.until().is_some() {
             return;
@@ -245,7 +246,7 @@ impl FlashJobController {
     }
 
     /// Deletes a job that was kept long enough, unless somebody has changed it meanwhile.
-    fn expire(&mut self, uid: &str) {
+    fn expire(&mut self, uid: &JobUid) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         if job.writing_metadata || job.backoff.until().is_some() {
             return;
@@ -253,7 +254,7 @@ impl FlashJobController {
         job.writing_metadata = true;
         let name = job.seen.job.name.clone();
         let version = Some(job.seen.version.clone());
-        let as_seen = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
+        let as_seen = Preconditions { uid: Some(uid.to_string()), resource_version: version };
         let api = self.job_api(uid);
         self.spawn_call(uid, |caller| async move {
             let params = DeleteParams::background().preconditions(as_seen);
@@ -261,7 +262,7 @@ impl FlashJobController {
         });
     }
 
-    fn job_api(&self, uid: &str) -> Api<slim::FlashJob> {
+    fn job_api(&self, uid: &JobUid) -> Api<slim::FlashJob> {
         let namespace =
             self.jobs.get(uid).map(|j| j.seen.job.namespace.as_str()).unwrap_or_default();
         Api::namespaced(self.context.process.client.clone(), namespace)
@@ -270,7 +271,7 @@ impl FlashJobController {
     /// Writes the status when it may be. Says whether it is there already.
     fn write_status(
         &mut self,
-        uid: &str,
+        uid: &JobUid,
         status: flashjob_api::flashjob::FlashJobStatus,
         finished: bool,
     ) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::Kind;
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Refusal};
+use flashjob_plan::flashjob::ids::{JobUid, Target};
 use flashjob_plan::flashjob::index::Unconfirmed;
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
@@ -25,29 +26,29 @@ const RECHECK: Duration = Duration::from_secs(5);
 
 impl FlashJobController {
     /// Takes in what a write or a read came to.
-    pub(super) fn answered(&mut self, uid: &str, answer: Answer) {
+    pub(super) fn answered(&mut self, uid: &JobUid, answer: Answer) {
         if !self.jobs.contains_key(uid) {
             return;
         }
         let now = clock::now();
         match answer {
             Answer::ServiceCreated { target, created } => {
-                if let Some(child) = self.created(uid, &target, Kind::Service, created) {
+                if let Some(child) = self.created(uid, target, Kind::Service, created) {
                     self.see_service(child);
                 }
             }
             Answer::PodCreated { target, attempt, created } => {
-                if let Some(child) = self.created(uid, &target, Kind::Pod(attempt), created) {
+                if let Some(child) = self.created(uid, target, Kind::Pod(attempt), created) {
                     self.index.see_pod(child, now);
                 }
             }
             Answer::Deleted { target, kind, uid: object, result: Ok(()) } => {
-                self.index.set_busy(uid, &target, kind, false);
-                self.index.delete_acknowledged(uid, &target, kind, &object, now);
+                self.index.set_busy(uid, target, kind, false);
+                self.index.delete_acknowledged(uid, target, kind, &object, now);
             }
             Answer::Deleted { target, kind, result: Err(error), .. } => {
                 tracing::warn!(%target, ?kind, error = error_message(&error), "a delete failed; looking whether it is there");
-                self.read_live(uid, &target, kind);
+                self.read_live(uid, target, kind);
             }
             Answer::PodChecked { unconfirmed, attempt, found } => {
                 if self.index.pod_checked(&unconfirmed, attempt, found) {
@@ -83,8 +84,8 @@ impl FlashJobController {
     /// A create was answered: what is there, if anything.
     fn created<T>(
         &mut self,
-        uid: &str,
-        target: &str,
+        uid: &JobUid,
+        target: Target,
         kind: Kind,
         created: Created<Result<Child<T>, Foreign>>,
     ) -> Option<Child<T>> {
@@ -110,8 +111,8 @@ impl FlashJobController {
     }
 
     /// Something is unknown of an object we know the name of.
-    fn read_live(&mut self, uid: &str, target: &str, kind: Kind) {
-        let children = self.index.children(uid).get(target);
+    fn read_live(&mut self, uid: &JobUid, target: Target, kind: Kind) {
+        let children = self.index.children(uid).get(&target);
         let name = children.and_then(|c| match kind {
             Kind::Service => c.service.seen.as_ref().map(|s| s.name.clone()),
             Kind::Pod(attempt) => {
@@ -120,7 +121,7 @@ impl FlashJobController {
         });
         match name {
             Some(name) => {
-                let (job, target) = (uid.to_owned(), target.to_owned());
+                let job = uid.clone();
                 self.recheck(Unconfirmed { job, target, kind, name });
             }
             None => self.index.set_busy(uid, target, kind, false),
@@ -136,7 +137,7 @@ impl FlashJobController {
         });
     }
 
-    fn pods_listed(&mut self, uid: &str, listed: kube::Result<Vec<Child<Pod>>>) {
+    fn pods_listed(&mut self, uid: &JobUid, listed: kube::Result<Vec<Child<Pod>>>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         job.listing_pods = false;
         match listed {
@@ -158,7 +159,7 @@ impl FlashJobController {
         }
     }
 
-    fn finalizer_written(&mut self, uid: &str, result: kube::Result<Box<SeenJob>>) {
+    fn finalizer_written(&mut self, uid: &JobUid, result: kube::Result<Box<SeenJob>>) {
         match result {
             Ok(seen) => {
                 if let Some(job) = self.jobs.get_mut(uid) {
@@ -180,7 +181,7 @@ impl FlashJobController {
         }
     }
 
-    fn expired(&mut self, uid: &str, result: kube::Result<()>) {
+    fn expired(&mut self, uid: &JobUid, result: kube::Result<()>) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         job.writing_metadata = false;
         // Changed meanwhile, or gone already: the watch will show it.
@@ -196,7 +197,7 @@ impl FlashJobController {
 
     fn status_written(
         &mut self,
-        uid: &str,
+        uid: &JobUid,
         result: kube::Result<Box<SeenJob>>,
         events: Vec<Event>,
     ) {
@@ -227,14 +228,14 @@ impl FlashJobController {
     }
 
     /// Sends events of a job.
-    pub(super) fn publish(&mut self, uid: &str, events: Vec<Event>) {
+    pub(super) fn publish(&mut self, uid: &JobUid, events: Vec<Event>) {
         let Some(job) = self.owner(uid).filter(|_| !events.is_empty()) else { return };
         let reference = core::ObjectReference {
             api_version: Some(format!("{}/v1alpha1", flashjob_api::flashjob::GROUP)),
             kind: Some("FlashJob".into()),
             name: Some(job.name),
             namespace: Some(job.namespace),
-            uid: Some(uid.to_owned()),
+            uid: Some(uid.to_string()),
             ..core::ObjectReference::default()
         };
         let recorder = self.context.process.recorder.clone();

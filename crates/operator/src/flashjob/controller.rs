@@ -8,6 +8,7 @@ use flashjob_plan::flashjob::addresses::Addresses;
 use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::children::Owner;
 use flashjob_plan::flashjob::facts::{Settings, View};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instances;
 use flashjob_plan::flashjob::{Plan, boards_held, decide, internal_error};
@@ -47,7 +48,7 @@ pub struct FlashJobController {
     pub(super) watches: Watches<Input>,
     pub(super) queue: Queue,
     pub(super) pool: Pool,
-    pub(super) jobs: HashMap<String, JobState>,
+    pub(super) jobs: HashMap<JobUid, JobState>,
     /// The jobs that are not in memory.
     pub(super) parking: Parking,
     pub(super) index: Index,
@@ -58,8 +59,8 @@ pub struct FlashJobController {
     /// The kinds whose first list is complete.
     pub(super) synced: HashSet<&'static str>,
     /// The Pods of each namespace whose jobs were never seen here.
-    pub(super) strays: HashMap<String, HashSet<String>>,
-    pub(super) listed_jobs: Option<HashSet<String>>,
+    pub(super) strays: HashMap<String, HashSet<JobUid>>,
+    pub(super) listed_jobs: Option<HashSet<JobUid>>,
     pub(super) listed_instances: Option<HashSet<(String, String)>>,
 }
 
@@ -142,10 +143,11 @@ impl Controller for FlashJobController {
 
     /// Older jobs first: what they want is known when the newer ones are reconciled.
     fn order(&self, one: &str, other: &str) -> Ordering {
-        self.locks.seniority(one).cmp(&self.locks.seniority(other))
+        self.locks.seniority(&one.into()).cmp(&self.locks.seniority(&other.into()))
     }
 
     fn reconcile(&mut self, uid: &str) -> Duration {
+        let uid = &JobUid::from(uid);
         if self.parking.is_parked(uid) {
             self.load(uid);
         } else if !self.reconcile_idle(uid)
@@ -161,7 +163,7 @@ impl Controller for FlashJobController {
     }
 
     fn whose(&self, uid: &str) -> Option<Whose> {
-        let namespace = self.owner(uid)?.namespace;
+        let namespace = self.owner(&uid.into())?.namespace;
         Some(Whose { namespace, key: uid.to_owned() })
     }
 
@@ -181,20 +183,20 @@ impl FlashJobController {
     }
 
     /// Something happened to a job: it is reconciled, and loaded before that if it is parked.
-    pub(super) fn enqueue(&mut self, uid: &str) {
+    pub(super) fn enqueue(&mut self, uid: &JobUid) {
         self.load(uid);
         self.enqueue_at(uid, Instant::now());
     }
 
     /// A job that is in memory is reconciled at `at`.
-    pub(super) fn enqueue_at(&mut self, uid: &str, at: Instant) {
+    pub(super) fn enqueue_at(&mut self, uid: &JobUid, at: Instant) {
         if self.jobs.contains_key(uid) {
             self.queue.enqueue_at(uid, at);
         }
     }
 
     /// Takes a job out of memory.
-    pub(super) fn drop_job(&mut self, uid: &str) -> Option<JobState> {
+    pub(super) fn drop_job(&mut self, uid: &JobUid) -> Option<JobState> {
         let job = self.jobs.remove(uid)?;
         self.queue.remove(uid);
         Some(job)
@@ -223,20 +225,20 @@ impl FlashJobController {
     pub(super) fn enqueue_if(&mut self, concerned: impl Fn(&JobState) -> bool) {
         let now = Instant::now();
         let jobs = self.jobs.iter().filter(|(_, job)| concerned(job));
-        let uids: Vec<String> = jobs.map(|(uid, _)| uid.clone()).collect();
+        let uids: Vec<JobUid> = jobs.map(|(uid, _)| uid.clone()).collect();
         for uid in uids {
             self.enqueue_at(&uid, now);
         }
     }
 
     /// Who a job is that is there, in memory or parked.
-    pub(super) fn owner(&self, uid: &str) -> Option<Owner> {
+    pub(super) fn owner(&self, uid: &JobUid) -> Option<Owner> {
         let job = self.jobs.get(uid).map(|job| Owner::of(&job.seen.job));
         job.or_else(|| self.parking.owner(uid).cloned())
     }
 
     /// observe → decide.
-    pub(super) fn decide(&mut self, uid: &str) -> Option<Plan> {
+    pub(super) fn decide(&mut self, uid: &JobUid) -> Option<Plan> {
         let began = Instant::now();
         self.queue.begin(uid);
         let job = self.jobs.get_mut(uid)?;
@@ -267,7 +269,7 @@ impl FlashJobController {
     }
 
     /// The plan of a reconcile. One that has panicked is counted and told, the first time in the log.
-    fn decided(&mut self, uid: &str, decided: Result<Plan, Fault>) -> Plan {
+    fn decided(&mut self, uid: &JobUid, decided: Result<Plan, Fault>) -> Plan {
         let Some(job) = self.jobs.get_mut(uid) else { return Plan::default() };
         let before = std::mem::replace(&mut job.fault, decided.as_ref().err().cloned());
         let fault = match decided {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Service};
+use flashjob_plan::flashjob::ids::{JobUid, Target};
 use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use kube::runtime::events::Event;
@@ -19,32 +20,32 @@ pub enum Input {
     /// A watch has seen something.
     Watched(Watched),
     /// A write for this job was answered.
-    Answer(String, Box<Answer>),
+    Answer(JobUid, Box<Answer>),
     /// A parked job has to be loaded.
-    Load(String),
+    Load(JobUid),
     /// A parked job was read; `None`: there is no such job any more.
-    Loaded(String, kube::Result<Box<Option<Loaded>>>),
+    Loaded(JobUid, kube::Result<Box<Option<Loaded>>>),
     /// It is known now which CRDs are there.
     CrdsKnown,
     /// An object has to be read live once more.
     Recheck(Unconfirmed),
     /// The Pods of a job that is gone may be over by now.
-    Orphans(String),
+    Orphans(JobUid),
 }
 
 /// What a write or a read came to.
 pub enum Answer {
     PodCreated {
-        target: String,
+        target: Target,
         attempt: u32,
         created: Created<Result<Child<Pod>, Foreign>>,
     },
     ServiceCreated {
-        target: String,
+        target: Target,
         created: Created<Result<Child<Service>, Foreign>>,
     },
     Deleted {
-        target: String,
+        target: Target,
         kind: Kind,
         uid: String,
         result: kube::Result<()>,

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::{self, Owner, Place};
 use flashjob_plan::flashjob::facts::{Job, LedgerState};
-use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader};
+use flashjob_plan::flashjob::ids::JobUid;
+use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader, Record};
 use flashjob_plan::flashjob::names;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -73,7 +75,7 @@ enum Content {
 
 impl LedgerCache {
     /// What was read: nothing, a part, or all of it.
-    pub fn read(job_uid: &str, mut shards: Vec<Shard>) -> LedgerCache {
+    pub fn read(job_uid: &JobUid, mut shards: Vec<Shard>) -> LedgerCache {
         shards.sort_by_key(|s| (s.name.len(), s.name.clone()));
         let content = match shards.first() {
             None => Content::Absent,
@@ -122,10 +124,9 @@ impl LedgerCache {
     }
 
     /// The boards whose attempts are open.
-    pub fn open_endpoints(&self) -> Vec<String> {
+    pub fn open_endpoints(&self) -> Vec<Lock<'static>> {
         let records = self.sealed().map(|l| l.records.as_slice()).unwrap_or_default();
-        let pinned = records.iter().filter(|r| r.open).filter_map(|r| r.pinned.as_ref());
-        pinned.map(|p| p.endpoint.clone()).collect()
+        records.iter().filter(|r| r.open).filter_map(Record::lock).collect()
     }
 
     /// A write was acknowledged: what it changed.
@@ -255,7 +256,7 @@ pub async fn add(
             name: Some(names::ledger(&job.name, &job.uid, index)),
             namespace: Some(job.namespace.clone()),
             labels: Some(BTreeMap::from([
-                (names::JOB_UID.to_owned(), job.uid.clone()),
+                (names::JOB_UID.to_owned(), job.uid.to_string()),
                 (names::SHARD.to_owned(), index.to_string()),
             ])),
             owner_references: Some(vec![owner.clone()]),

@@ -118,7 +118,7 @@ pub fn pod_facts(pod: &slim::Pod) -> Pod {
         version: version(&pod.metadata),
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
-        endpoint: board(pod),
+        endpoint: board(pod).into(),
         first_seen: created(&pod.metadata),
         deleting: pod.metadata.deletion_timestamp.as_ref().map(|t| t.0),
         phase,

@@ -10,8 +10,10 @@
 
 use std::time::Duration;
 
+use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Unconfirmed;
 
 use super::controller::FlashJobController;
@@ -24,14 +26,14 @@ const MOST_STRAYS: usize = 100;
 impl FlashJobController {
     /// Under which key a Pod is filed whose job is not there: the job's uid if this process has seen the job, else one of
     /// its own. `None`: the job was another.
-    pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<String> {
+    pub(super) fn orphan_key(&self, child: &Child<Pod>) -> Option<JobUid> {
         let owner = &child.owner;
         match self.locks.seniority(&owner.uid) {
             Some(was) if (&was.namespace, &was.name) == (&owner.namespace, &owner.name) => {
                 Some(owner.uid.clone())
             }
             Some(_) => None,
-            None => Some(format!("{}/{}", owner.namespace, child.facts.uid)),
+            None => Some(JobUid::stray(&owner.namespace, &child.facts.uid)),
         }
     }
 
@@ -55,7 +57,7 @@ impl FlashJobController {
     }
 
     /// Holds the boards that Pods of this job are at, if the job itself is gone, and no longer.
-    pub(super) fn update_orphan_locks(&mut self, uid: &str) {
+    pub(super) fn update_orphan_locks(&mut self, uid: &JobUid) {
         if self.owner(uid).is_some() {
             return;
         }
@@ -64,7 +66,8 @@ impl FlashJobController {
         let pods = children.flat_map(|c| c.pods.values()).filter_map(|slot| slot.here());
         let at_work: Vec<&Pod> = pods.filter(|pod| !pod.over(now)).collect();
         let silent = at_work.iter().any(|pod| pod.terminal_since.is_some());
-        let boards: Vec<String> = at_work.iter().map(|pod| pod.endpoint.clone()).collect();
+        let boards = at_work.iter().map(|pod| Lock::board(&pod.endpoint).into_owned());
+        let boards: Vec<_> = boards.collect();
         let over = boards.is_empty();
         let mut freed = self.locks.hold(uid, boards);
         if over {
@@ -77,7 +80,7 @@ impl FlashJobController {
         }
         if silent {
             // No event will say when its grace period has passed.
-            let (inputs, uid) = (self.inputs.clone(), uid.to_owned());
+            let (inputs, uid) = (self.inputs.clone(), uid.clone());
             let pause = SILENT_END_GRACE.unsigned_abs() + Duration::from_secs(1);
             tokio::spawn(async move {
                 tokio::time::sleep(pause).await;
@@ -88,11 +91,11 @@ impl FlashJobController {
 
     /// An object of a job that is gone has left its watch. It is not looked for: nobody will follow it any more.
     pub(super) fn orphan_left(&mut self, unconfirmed: &Unconfirmed) {
-        self.index.forget(&unconfirmed.job, &unconfirmed.target, unconfirmed.kind);
+        self.index.forget(&unconfirmed.job, unconfirmed.target, unconfirmed.kind);
         self.update_orphan_locks(&unconfirmed.job);
     }
 
-    fn forget_stray(&mut self, key: &str) {
+    fn forget_stray(&mut self, key: &JobUid) {
         self.strays.retain(|_, strays| {
             strays.remove(key);
             !strays.is_empty()

@@ -18,6 +18,7 @@ use flashjob_plan::flashjob::Plan;
 use flashjob_plan::flashjob::boards::Seniority;
 use flashjob_plan::flashjob::children::Owner;
 use flashjob_plan::flashjob::facts::Settings;
+use flashjob_plan::flashjob::ids::JobUid;
 use kube::Api;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -39,12 +40,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The parked jobs, and which of them are to be loaded.
 pub struct Parking {
-    jobs: HashMap<String, Parked>,
+    jobs: HashMap<JobUid, Parked>,
     /// Those that are to be loaded: namespaces take turns.
-    queue: Turns<String>,
+    queue: Turns<JobUid>,
     loading: usize,
     /// Those of the first list that were not loaded yet.
-    first: HashSet<String>,
+    first: HashSet<JobUid>,
     large: Arc<Semaphore>,
     key: RandomState,
 }
@@ -85,12 +86,12 @@ pub struct Loaded {
 
 impl Parking {
     /// The parked job of this uid.
-    pub fn owner(&self, uid: &str) -> Option<&Owner> {
+    pub fn owner(&self, uid: &JobUid) -> Option<&Owner> {
         self.jobs.get(uid).map(|parked| &parked.owner)
     }
 
     /// All of them.
-    pub fn uids(&self) -> impl Iterator<Item = &String> {
+    pub fn uids(&self) -> impl Iterator<Item = &JobUid> {
         self.jobs.keys()
     }
 
@@ -105,12 +106,12 @@ impl Parking {
     }
 
     /// A foreign object names this job. Says whether that is to be told.
-    pub fn tell_foreign(&mut self, uid: &str) -> bool {
+    pub fn tell_foreign(&mut self, uid: &JobUid) -> bool {
         let parked = self.jobs.get_mut(uid).filter(|parked| !parked.foreign_told);
         parked.map(|parked| parked.foreign_told = true).is_some()
     }
 
-    pub fn is_parked(&self, uid: &str) -> bool {
+    pub fn is_parked(&self, uid: &JobUid) -> bool {
         self.jobs.contains_key(uid)
     }
 }
@@ -144,7 +145,7 @@ impl FlashJobController {
     }
 
     /// A watch shows a parked job. What it shows is not kept: there may be hundreds that somebody has changed at once.
-    pub(super) fn see_parked(&mut self, uid: &str, seen: &SeenJob) {
+    pub(super) fn see_parked(&mut self, uid: &JobUid, seen: &SeenJob) {
         let fingerprint = Some(seen.fingerprint(&self.parking.key));
         let Some(parked) = self.parking.jobs.get_mut(uid) else { return };
         let newer = seen.version_number > parked.version;
@@ -155,7 +156,7 @@ impl FlashJobController {
     }
 
     /// Takes an idle job out of memory, unless something is still under way for it. Says whether it is parked now.
-    pub(super) fn park(&mut self, uid: &str, next: Option<Instant>) -> bool {
+    pub(super) fn park(&mut self, uid: &JobUid, next: Option<Instant>) -> bool {
         if !self.jobs.get(uid).is_some_and(JobState::is_at_rest) {
             return false;
         }
@@ -180,13 +181,13 @@ impl FlashJobController {
         true
     }
 
-    fn park_as(&mut self, uid: &str, parked: Parked) {
-        self.parking.jobs.insert(uid.to_owned(), parked);
+    fn park_as(&mut self, uid: &JobUid, parked: Parked) {
+        self.parking.jobs.insert(uid.clone(), parked);
         self.context.metrics.parked(self.parking.jobs.len());
     }
 
     /// Forgets a parked job: it is loaded, or gone.
-    pub(super) fn unpark(&mut self, uid: &str) -> Option<Counts> {
+    pub(super) fn unpark(&mut self, uid: &JobUid) -> Option<Counts> {
         let parked = self.parking.jobs.remove(uid)?;
         self.parking.first.remove(uid);
         self.queue.remove(uid);
@@ -195,14 +196,14 @@ impl FlashJobController {
     }
 
     /// A parked job has to be reconciled.
-    pub(super) fn load(&mut self, uid: &str) {
+    pub(super) fn load(&mut self, uid: &JobUid) {
         let Some(parked) = self.parking.jobs.get_mut(uid).filter(|parked| !parked.queued) else {
             return;
         };
         parked.queued = true;
         self.queue.cancel(uid);
-        let whose = Whose { namespace: parked.owner.namespace.clone(), key: uid.to_owned() };
-        self.parking.queue.add(&whose, uid.to_owned());
+        let whose = Whose { namespace: parked.owner.namespace.clone(), key: uid.to_string() };
+        self.parking.queue.add(&whose, uid.clone());
         self.start_loads();
     }
 
@@ -214,7 +215,7 @@ impl FlashJobController {
         while self.parking.loading < MOST_LOADING {
             let Some(uid) = self.parking.queue.next() else { return };
             let Some(owner) = self.parking.owner(&uid).cloned() else { continue };
-            let whose = Whose { namespace: owner.namespace.clone(), key: uid.clone() };
+            let whose = Whose { namespace: owner.namespace.clone(), key: uid.to_string() };
             let caller = self.pool.caller(whose, false);
             let (inputs, settings) = (self.inputs.clone(), self.context.settings.clone());
             let large = self.parking.large();
@@ -228,7 +229,7 @@ impl FlashJobController {
     }
 
     /// A parked job was read.
-    pub(super) fn loaded(&mut self, uid: &str, loaded: kube::Result<Box<Option<Loaded>>>) {
+    pub(super) fn loaded(&mut self, uid: &JobUid, loaded: kube::Result<Box<Option<Loaded>>>) {
         self.parking.loading -= 1;
         if let Some(parked) = self.parking.jobs.get_mut(uid) {
             parked.queued = false;
@@ -242,7 +243,7 @@ impl FlashJobController {
                     parked.failures += 1;
                     let job = format!("{}/{}", parked.owner.namespace, parked.owner.name);
                     tracing::warn!(%job, error = error_message(&error), "a job's ledger could not be read and is tried again");
-                    let (inputs, uid) = (self.inputs.clone(), uid.to_owned());
+                    let (inputs, uid) = (self.inputs.clone(), uid.clone());
                     tokio::spawn(async move {
                         tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
                         let _ = inputs.send(Input::Load(uid)).await;
@@ -253,7 +254,7 @@ impl FlashJobController {
         self.start_loads();
     }
 
-    fn take_in(&mut self, uid: &str, loaded: Loaded) {
+    fn take_in(&mut self, uid: &JobUid, loaded: Loaded) {
         let Loaded { seen, ledger, room } = loaded;
         let foreign_told = self.parking.jobs.get(uid).is_some_and(|parked| parked.foreign_told);
         let counts = self.unpark(uid).unwrap_or_default();
@@ -262,7 +263,7 @@ impl FlashJobController {
         let mut job = JobState::new(seen, ledger);
         (job.counts, job.foreign_told) = (counts, foreign_told);
         (job.unlearned, job.room) = (true, room);
-        self.jobs.insert(uid.to_owned(), job);
+        self.jobs.insert(uid.clone(), job);
         self.reconcile_idle(uid);
         self.enqueue_at(uid, Instant::now());
     }
@@ -270,7 +271,7 @@ impl FlashJobController {
     /// Reconciles a job that was just loaded. Only what has nothing to do with others is decided, because these may not be known
     /// yet: an idle job gets its status and is parked. Of any other it is taken in what it has to do with boards. Says
     /// whether that is all there is to do.
-    pub(super) fn reconcile_idle(&mut self, uid: &str) -> bool {
+    pub(super) fn reconcile_idle(&mut self, uid: &JobUid) -> bool {
         if !self.jobs.get(uid).is_some_and(|job| job.unlearned) {
             return false;
         }

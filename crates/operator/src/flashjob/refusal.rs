@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::{reduced, shown_words};
 use kube::core::Status;
 use kube::runtime::events::{Event, EventType};
@@ -132,7 +133,7 @@ impl Refusal {
 
 impl FlashJobController {
     /// The server will not take the status that was sent: counted each time, told once.
-    pub(super) fn status_refused(&mut self, uid: &str, message: &str) {
+    pub(super) fn status_refused(&mut self, uid: &JobUid, message: &str) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         let (form, new, wait) = job.refusals.refused(message, Instant::now());
         job.throttle.not_before = wait.or(job.throttle.not_before);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::concerns::{Concerns, Marks};
 use flashjob_plan::flashjob::facts::{Pod, Service};
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 
 use super::controller::FlashJobController;
@@ -114,7 +115,7 @@ impl FlashJobController {
         match seen {
             WatchEvent::Listing => self.listed_jobs = Some(HashSet::new()),
             WatchEvent::There(object) => {
-                let known = object.metadata.uid.as_ref().and_then(|uid| self.jobs.get(uid));
+                let known = object.metadata.uid.as_deref().and_then(|uid| self.jobs.get(uid));
                 let known = known.map(|job| &job.seen.job);
                 let seen = observe::job(*object, &self.context.settings, known);
                 if let Some(listed) = &mut self.listed_jobs {
@@ -122,11 +123,11 @@ impl FlashJobController {
                 }
                 self.update_job(seen);
             }
-            WatchEvent::Left(object) => self.forget_job(&object.metadata.uid.unwrap_or_default()),
+            WatchEvent::Left(object) => self.forget_job(&JobUid::of(&object.metadata)),
             WatchEvent::Synced => {
                 let listed = self.listed_jobs.take().unwrap_or_default();
                 let known = self.jobs.keys().chain(self.parking.uids());
-                let gone: Vec<String> =
+                let gone: Vec<JobUid> =
                     known.filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for uid in gone {
                     self.forget_job(&uid);
@@ -154,7 +155,7 @@ impl FlashJobController {
     }
 
     /// Takes in which boards and Instances a job's ledger speaks of, and which boards it has flashed.
-    pub(super) fn learn_ledger(&mut self, uid: &str) {
+    pub(super) fn learn_ledger(&mut self, uid: &JobUid) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         (job.concerns, job.unlearned, job.room) = (Concerns::default(), false, None);
         if job.ledger.sealed().is_some() {
@@ -166,7 +167,7 @@ impl FlashJobController {
         }
     }
 
-    fn forget_job(&mut self, uid: &str) {
+    fn forget_job(&mut self, uid: &JobUid) {
         let counts = self.drop_job(uid).map(|job| job.counts).or_else(|| self.unpark(uid));
         let Some(counts) = counts else { return };
         // Boards it held are free now, unless a Pod of it is still at work.

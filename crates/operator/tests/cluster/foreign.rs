@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJob, FlashJobStatus, Phase};
+use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::names;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::Site;
@@ -148,11 +149,12 @@ async fn a_pod_of_another_namespace_completes_nothing() -> Result<()> {
 async fn a_pod_of_no_job_holds_no_board_of_another_namespace() -> Result<()> {
     let tenants = Tenants::new().await?;
     let boards = tenants.site.boards(1).await?;
-    let (uid, target) = ("4c0f3b8a-0000-4000-8000-000000000000", "0123456789ab");
+    let uid = "4c0f3b8a-0000-4000-8000-000000000000";
+    let target = Target::read("0123456789ab").context("no target")?;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {
             "name": names::pod("gone", target, 1),
-            "labels": { names::JOB_UID: uid, names::TARGET: target, names::ATTEMPT: "1" },
+            "labels": { names::JOB_UID: uid, names::TARGET: target.as_str(), names::ATTEMPT: "1" },
             "ownerReferences": [{
                 "apiVersion": "application.flashjob.nbfc.io/v1alpha1", "kind": "FlashJob",
                 "name": "gone", "uid": uid, "controller": true,
@@ -220,7 +222,7 @@ async fn a_ledger_of_another_namespace_is_not_the_jobs() -> Result<()> {
     data.retain(|key, _| !key.starts_with("permit-"));
     data.insert("device-00000".into(), device.to_string());
     let mut more = shard.clone();
-    more.metadata.name = Some(names::ledger("flashjob", &job.uid().unwrap(), 1));
+    more.metadata.name = Some(names::ledger("flashjob", &job.uid().unwrap().into(), 1));
     more.labels_mut().insert(names::SHARD.into(), "1".into());
     more.data = Some([("device-00001".to_owned(), "nonsense".to_owned())].into());
     tenants.operator.kill();

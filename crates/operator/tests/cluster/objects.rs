@@ -115,8 +115,9 @@ async fn a_strangers_service_is_left_alone_and_told() -> Result<()> {
     // The name our Service will have, taken by somebody else before the operator comes.
     let revision =
         flashjob_plan::flashjob::names::revision("registry.example/esp32:0.2.0", "0.2.0");
-    let target = flashjob_plan::flashjob::names::target(&job.uid().unwrap(), &uids[0], &revision);
-    let name = flashjob_plan::flashjob::names::service("crowded", &target);
+    let target =
+        flashjob_plan::flashjob::names::target(&job.uid().unwrap().into(), &uids[0], &revision);
+    let name = flashjob_plan::flashjob::names::service("crowded", target);
     let services = site.api::<Service>();
     let strange: Service = serde_json::from_value(json!({
         "metadata": { "name": name }, "spec": { "ports": [{ "port": 80 }] },

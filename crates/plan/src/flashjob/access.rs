@@ -12,9 +12,6 @@ use crate::flashjob::facts::{Service, Settings};
 use crate::flashjob::names;
 use crate::flashjob::spec::{Invalid, trimmed};
 
-/// What jobs hold and wait for when they use node ports, as they do for a board.
-pub const NODE_PORT: &str = "node port 4433";
-
 /// How a board reaches its flash Pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {

@@ -11,6 +11,7 @@ use std::hash::Hash;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::flashjob::ids::JobUid;
 use crate::time::{after, later};
 
 /// How long a Service may wait for its address before no more Services are made.
@@ -46,7 +47,7 @@ pub struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     /// The Service that waits longest, by the uid of its job.
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<JobUid, Waiting>,
     /// When addresses were last given and given back, by pool and namespace.
     moved: HashMap<String, HashMap<String, Moved>>,
     /// Namespaces and pools in which no more Services are made.
@@ -90,9 +91,9 @@ impl Addresses {
     }
 
     /// The Service of a job that waits longest, if one does. Says for which pools that changes things.
-    pub fn wait(&mut self, job: &str, waiting: Option<Waiting>, now: Timestamp) -> Vec<String> {
+    pub fn wait(&mut self, job: &JobUid, waiting: Option<Waiting>, now: Timestamp) -> Vec<String> {
         let before = match waiting.clone() {
-            Some(waiting) => self.waiting.insert(job.to_owned(), waiting),
+            Some(waiting) => self.waiting.insert(job.clone(), waiting),
             None => self.waiting.remove(job),
         };
         let touched = before.into_iter().chain(waiting);
@@ -102,8 +103,9 @@ impl Addresses {
     /// Whether there were enough addresses before and are not now, or the other way round; or somebody waits for long now.
     fn turned(&mut self, namespace: &str, pool: &str, now: Timestamp) -> bool {
         let is_over = |at: Timestamp| at <= now;
-        let starved = self.starved_at("", None, namespace, pool).is_some_and(|(at, _)| is_over(at));
-        let queued = self.queued_at("", None, pool).is_some_and(is_over);
+        let starved =
+            self.starved_at(None, None, namespace, pool).is_some_and(|(at, _)| is_over(at));
+        let queued = self.queued_at(None, None, pool).is_some_and(is_over);
         let place = (namespace.to_owned(), pool.to_owned());
         let turned = put(&mut self.starved, place, starved);
         // That a queue is gone is no news to anybody: nobody makes a Service for it.
@@ -114,7 +116,7 @@ impl Addresses {
     /// address of it, given which of this job's own waits.
     pub fn starved_at<'a>(
         &'a self,
-        job: &str,
+        job: Option<&JobUid>,
         own: Option<&'a Waiting>,
         namespace: &str,
         pool: &str,
@@ -128,18 +130,24 @@ impl Addresses {
 
     /// From when on whoever does not need an address of this pool now gives it back, given which of this job's own Services
     /// waits. A queue that moves is still a queue.
-    pub fn queued_at(&self, job: &str, own: Option<&Waiting>, pool: &str) -> Option<Timestamp> {
+    pub fn queued_at(
+        &self,
+        job: Option<&JobUid>,
+        own: Option<&Waiting>,
+        pool: &str,
+    ) -> Option<Timestamp> {
         let longest = self.waits(job, own, pool).map(|w| w.since).min()?;
         Some(later(longest, QUEUED_AFTER))
     }
 
     fn waits<'a>(
         &'a self,
-        job: &str,
+        job: Option<&JobUid>,
         own: Option<&'a Waiting>,
         pool: &str,
     ) -> impl Iterator<Item = &'a Waiting> {
-        let others = self.waiting.iter().filter(move |(other, _)| *other != job).map(|(_, w)| w);
+        let others =
+            self.waiting.iter().filter(move |(other, _)| Some(*other) != job).map(|(_, w)| w);
         others.chain(own).filter(move |w| w.pool == pool)
     }
 
@@ -185,8 +193,16 @@ mod tests {
         }
     }
 
+    fn a() -> JobUid {
+        "a".into()
+    }
+
+    fn b() -> JobUid {
+        "b".into()
+    }
+
     fn starved(addresses: &Addresses, namespace: &str, pool: &str) -> Option<Timestamp> {
-        addresses.starved_at("a", None, namespace, pool).map(|(at, _)| at)
+        addresses.starved_at(Some(&a()), None, namespace, pool).map(|(at, _)| at)
     }
 
     #[test]
@@ -195,25 +211,25 @@ mod tests {
         assert_eq!(starved(&addresses, "ns", "pool"), None);
         let own = waiting("ns", "pool", 3);
         let both = |addresses: &Addresses| {
-            addresses.starved_at("a", Some(&own), "ns", "pool").map(|(at, _)| at)
+            addresses.starved_at(Some(&a()), Some(&own), "ns", "pool").map(|(at, _)| at)
         };
         assert_eq!(both(&addresses), Some(at(8)));
         let other = waiting("ns", "pool", 1);
-        assert!(addresses.wait("b", Some(other.clone()), at(1)).is_empty(), "not yet");
+        assert!(addresses.wait(&b(), Some(other.clone()), at(1)).is_empty(), "not yet");
         assert_eq!(both(&addresses), Some(at(6)));
-        assert_eq!(addresses.wait("b", Some(other), at(6)), ["pool"], "not enough now");
+        assert_eq!(addresses.wait(&b(), Some(other), at(6)), ["pool"], "not enough now");
         assert!(addresses.given("ns", "pool", at(10)), "and now there are");
         assert_eq!(starved(&addresses, "ns", "pool"), Some(at(15)));
-        assert!(addresses.wait("b", None, at(11)).is_empty());
+        assert!(addresses.wait(&b(), None, at(11)).is_empty());
         assert_eq!(starved(&addresses, "ns", "pool"), None);
     }
 
     #[test]
     fn what_is_given_back_moves_the_queue_and_opens_no_gate() {
         let mut addresses = Addresses::default();
-        addresses.wait("b", Some(waiting("ns", "pool", 1)), at(1));
+        addresses.wait(&b(), Some(waiting("ns", "pool", 1)), at(1));
         addresses.given_back("ns", "pool", at(20));
-        assert_eq!(addresses.queued_at("a", None, "pool"), Some(at(2)));
+        assert_eq!(addresses.queued_at(Some(&a()), None, "pool"), Some(at(2)));
         assert_eq!(starved(&addresses, "ns", "pool"), Some(at(6)));
         assert_eq!(addresses.gives_up_at(("ns", "pool"), at(1), 120), at(140));
     }
@@ -221,7 +237,7 @@ mod tests {
     #[test]
     fn another_pool_and_another_namespace_are_not_held_back() {
         let mut addresses = Addresses::default();
-        addresses.wait("b", Some(waiting("ns", "pool", 1)), at(1));
+        addresses.wait(&b(), Some(waiting("ns", "pool", 1)), at(1));
         assert_eq!(starved(&addresses, "ns", "another"), None);
         assert_eq!(starved(&addresses, "elsewhere", "pool"), None);
         addresses.given("elsewhere", "pool", at(10));
@@ -246,7 +262,7 @@ mod tests {
     #[test]
     fn what_moved_long_ago_and_nobody_waits_for_is_forgotten() {
         let mut addresses = Addresses::default();
-        addresses.wait("b", Some(waiting("ns", "waited for", 1)), at(1));
+        addresses.wait(&b(), Some(waiting("ns", "waited for", 1)), at(1));
         for pool in ["waited for", "left"] {
             addresses.given("ns", pool, at(2));
         }

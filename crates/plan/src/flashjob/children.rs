@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::flashjob::facts::Job;
+use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::names;
 
 /// The job that an object says it belongs to. Whether there is such a job, [`Owner::is`] tells.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The job's uid.
-    pub uid: String,
+    pub uid: JobUid,
     /// The job's namespace, which is that of the object.
     pub namespace: String,
     /// The job's name.
@@ -28,9 +29,9 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The Service of a target.
-    Service(String),
+    Service(Target),
     /// The Pod of one attempt at a target.
-    Pod(String, u32),
+    Pod(Target, u32),
     /// A ConfigMap of the ledger.
     Shard(usize),
 }
@@ -39,7 +40,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     /// The uid of the job it pretends to belong to.
-    pub job: String,
+    pub job: JobUid,
     /// The object's namespace and name.
     pub path: String,
     /// What is wrong with it.
@@ -52,7 +53,7 @@ pub struct Child<T> {
     /// The job.
     pub owner: Owner,
     /// The target.
-    pub target: String,
+    pub target: Target,
     /// The attempt; 0 for a Service.
     pub attempt: u32,
     /// What is known of it.
@@ -74,18 +75,18 @@ pub fn claim(metadata: &ObjectMeta) -> Result<(Owner, Place), Foreign> {
     let Some(owner) = controller.filter(|owner| is_job(&owner.api_version, &owner.kind)) else {
         return Err(foreign("no FlashJob controls it".into()));
     };
-    if owner.uid.is_empty() || owner.uid != label {
+    let Some(uid) = JobUid::read(&owner.uid).filter(|uid| **uid == *label) else {
         return Err(foreign("its label names another job than its owner reference".into()));
-    }
+    };
     let Some(place) = Place::read(labels) else {
         return Err(foreign("its labels do not say which part of the job it is".into()));
     };
-    let name = place.name(&owner.name, &owner.uid);
+    let name = place.name(&owner.name, &uid);
     if metadata.name.as_ref() != Some(&name) {
         return Err(foreign(format!("the object of this job would be named {name}")));
     }
     let namespace = metadata.namespace.clone().unwrap_or_default();
-    Ok((Owner { uid: owner.uid.clone(), namespace, name: owner.name.clone() }, place))
+    Ok((Owner { uid, namespace, name: owner.name.clone() }, place))
 }
 
 /// Whether what is there is what was to be made: of the same job, and the same part of it.
@@ -122,19 +123,19 @@ impl Place {
         let target = labels.get(names::TARGET);
         match (labels.get(names::SHARD), target, labels.get(names::ATTEMPT)) {
             (Some(shard), None, None) => Some(Place::Shard(number(shard)?)),
-            (None, Some(target), None) => Some(Place::Service(target.clone())),
+            (None, Some(target), None) => Some(Place::Service(Target::read(target)?)),
             (None, Some(target), Some(attempt)) => {
-                Some(Place::Pod(target.clone(), number(attempt)?))
+                Some(Place::Pod(Target::read(target)?, number(attempt)?))
             }
             _ => None,
         }
     }
 
     /// The one name that such an object has.
-    fn name(&self, job: &str, uid: &str) -> String {
+    fn name(&self, job: &str, uid: &JobUid) -> String {
         match self {
-            Place::Service(target) => names::service(job, target),
-            Place::Pod(target, attempt) => names::pod(job, target, *attempt),
+            Place::Service(target) => names::service(job, *target),
+            Place::Pod(target, attempt) => names::pod(job, *target, *attempt),
             Place::Shard(shard) => names::ledger(job, uid, *shard),
         }
     }
@@ -144,7 +145,7 @@ impl Place {
 pub fn foreign(metadata: &ObjectMeta, job: &str, why: String) -> Foreign {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     let path = format!("{}/{}", text(&metadata.namespace), text(&metadata.name));
-    Foreign { job: job.to_owned(), path, why }
+    Foreign { job: job.into(), path, why }
 }
 
 /// A number as we write it; `007` is not.
@@ -189,19 +190,22 @@ mod tests {
     #[test]
     fn a_child_is_known_by_its_place() {
         let owner = Owner { uid: "uid".into(), namespace: "ns".into(), name: "job".into() };
-        assert_eq!(claim(&pod(|_, _| ())), Ok((owner, Place::Pod(TARGET.into(), 2))));
+        assert_eq!(
+            claim(&pod(|_, _| ())),
+            Ok((owner, Place::Pod(Target::read(TARGET).unwrap(), 2)))
+        );
         let shard = pod(|metadata, _| {
             metadata.labels = None;
             label(metadata, names::JOB_UID, "uid");
             label(metadata, names::SHARD, "3");
-            metadata.name = Some(names::ledger("job", "uid", 3));
+            metadata.name = Some(names::ledger("job", &"uid".into(), 3));
         });
         assert_eq!(claim(&shard).unwrap().1, Place::Shard(3));
         let service = pod(|metadata, _| {
             metadata.labels.get_or_insert_default().remove(names::ATTEMPT);
             metadata.name = Some(format!("job-{TARGET}"));
         });
-        assert_eq!(claim(&service).unwrap().1, Place::Service(TARGET.into()));
+        assert_eq!(claim(&service).unwrap().1, Place::Service(Target::read(TARGET).unwrap()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ impl Round<'_> {
     pub(crate) fn clean_up(&mut self) {
         let children = self.view.children;
         for (target, children) in children {
-            let record = self.at_hand.get(target.as_str()).copied();
+            let record = self.at_hand.get(target).copied();
             for (attempt, slot) in &children.pods {
                 let wanted = record.is_some_and(|r| r.open && r.attempt == *attempt);
                 if wanted || slot.busy {
@@ -21,10 +21,10 @@ impl Round<'_> {
                 }
                 match slot.here() {
                     Some(pod) if pod.deleting.is_none() => {
-                        self.plan.deletes.push(Deletion::of_pod(target, *attempt, pod));
+                        self.plan.deletes.push(Deletion::of_pod(*target, *attempt, pod));
                     }
                     Some(_) => {}
-                    None => self.plan.forget.push((target.clone(), Kind::Pod(*attempt))),
+                    None => self.plan.forget.push((*target, Kind::Pod(*attempt))),
                 }
             }
             let slot = &children.service;
@@ -35,10 +35,10 @@ impl Round<'_> {
             }
             match slot.here() {
                 Some(service) if service.deleting.is_none() => {
-                    self.plan.deletes.push(Deletion::of_service(target, service));
+                    self.plan.deletes.push(Deletion::of_service(*target, service));
                 }
                 Some(_) => {}
-                None => self.plan.forget.push((target.clone(), Kind::Service)),
+                None => self.plan.forget.push((*target, Kind::Service)),
             }
         }
     }

@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::flashjob::endpoint::normal;
 use crate::flashjob::facts::Job;
 use crate::flashjob::instances::Instance;
 use crate::flashjob::ledger::Record;
@@ -18,7 +17,7 @@ impl Marks {
     /// Those of this Instance.
     pub fn of(instance: &Instance) -> Marks {
         let Instance { uid, namespace, name, endpoint, .. } = instance;
-        Marks([mark(uid), path(namespace, name), mark(name), mark(&normal(endpoint))])
+        Marks([mark(uid), path(namespace, name), mark(name), mark(endpoint.board().as_str())])
     }
 }
 
@@ -33,7 +32,7 @@ impl Concerns {
             Some(pinned) => self.0.extend([
                 path(&pinned.namespace, &pinned.name),
                 // A device is also found again by its address, and two Instances of one address are one device.
-                mark(&normal(&pinned.endpoint)),
+                mark(pinned.endpoint.board().as_str()),
             ]),
             // As the user wrote it: a uid, a path or a name.
             None => self.0.extend([mark(&record.device)]),
@@ -91,7 +90,7 @@ mod tests {
             name: i.name.clone(),
             endpoint: i.endpoint.clone(),
         });
-        Record { pinned, ..Record::new("uid", device, "revision", Timestamp::UNIX_EPOCH) }
+        Record { pinned, ..Record::new(&"uid".into(), device, "revision", Timestamp::UNIX_EPOCH) }
     }
 
     fn touch(concerns: &Concerns, job: &Job, instance: &Instance) -> bool {

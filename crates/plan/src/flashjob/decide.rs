@@ -3,6 +3,8 @@
 use flashjob_api::flashjob::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
+use crate::flashjob::boards::Lock;
+use crate::flashjob::collect::is_quiet;
 use crate::flashjob::deletion;
 use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
@@ -12,7 +14,7 @@ use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Record};
 use crate::flashjob::names;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::rollout::{self, Turn};
-use crate::flashjob::round::{Round, is_quiet};
+use crate::flashjob::round::Round;
 use crate::flashjob::spec::Invalid;
 use crate::flashjob::status::{self, Verdict};
 use crate::flashjob::twins::Places;
@@ -111,7 +113,7 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
 }
 
 /// The boards a job will flash as soon as it has begun: a newer job must not slip in before it.
-fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
+fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<Lock<'static>> {
     let Some(spec) = view.job.spec.as_ref().ok().filter(|s| !s.suspend && !s.abort) else {
         return Vec::new();
     };
@@ -120,8 +122,7 @@ fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<String> {
         return Vec::new();
     }
     let records = ledger.records.iter().take(rollout::bound(Some(spec), ledger));
-    let due = records.filter(|r| r.outcome.is_none()).filter_map(|r| r.pinned.as_ref());
-    due.map(|pinned| pinned.endpoint.clone()).collect()
+    records.filter(|r| r.outcome.is_none()).filter_map(Record::lock).collect()
 }
 
 /// A job with a ledger.
@@ -142,7 +143,8 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
         for (index, record) in ledger.records.iter().enumerate() {
             if again(record) == turn {
                 let leaves = edits.dropped.get(&index) == Some(&true);
-                round.step(index, record, leaves || record.dropped);
+                let step = round.step(index, record, leaves || record.dropped);
+                round.take(index, record, step);
             }
         }
     }

@@ -29,7 +29,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
             pods_left |= slot.busy || slot.here().is_some();
             match slot.here() {
                 Some(pod) if !slot.busy && pod.deleting.is_none() => {
-                    plan.deletes.push(Deletion::of_pod(target, *attempt, pod));
+                    plan.deletes.push(Deletion::of_pod(*target, *attempt, pod));
                 }
                 Some(pod) => going.extend(pod.deleting.map(|at| (at, format!("Pod {}", pod.name)))),
                 None => {}
@@ -41,7 +41,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         anything_left |= slot.busy || slot.here().is_some();
         match slot.here() {
             Some(service) if !pods_left && !slot.busy && service.deleting.is_none() => {
-                plan.deletes.push(Deletion::of_service(target, service));
+                plan.deletes.push(Deletion::of_service(*target, service));
             }
             Some(service) => {
                 let name = || format!("Service {}", service.name);

@@ -2,12 +2,11 @@
 //!
 //! Edits touch nothing that is under way: an open attempt goes on to its end. They are looked at once per generation.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use crate::flashjob::endpoint::normal;
+use crate::flashjob::endpoint::Board;
 use crate::flashjob::facts::View;
 use crate::flashjob::finding::pin;
 use crate::flashjob::ledger::{Change, Header, Ledger, MOST_DEVICES, Record, SHARD_SIZE};
@@ -123,10 +122,10 @@ pub fn chosen(view: &View<'_>, spec: &Spec, records: &[Record], now: Timestamp) 
         return Vec::new();
     };
     let mut instances_taken: HashSet<(&str, &str)> = HashSet::new();
-    let mut boards_taken: HashSet<Cow<'_, str>> = HashSet::new();
+    let mut boards_taken: HashSet<Board<'_>> = HashSet::new();
     for pinned in records.iter().filter_map(|r| r.pinned.as_ref()) {
         instances_taken.insert((&pinned.namespace, &pinned.name));
-        boards_taken.insert(normal(&pinned.endpoint));
+        boards_taken.insert(pinned.endpoint.board());
     }
     let own = &view.job.namespace;
     let mut chosen = Vec::new();
@@ -134,7 +133,7 @@ pub fn chosen(view: &View<'_>, spec: &Spec, records: &[Record], now: Timestamp) 
         let namespace = instance.namespace.as_str();
         let reachable = view.settings.device_namespaces.allows(own, namespace);
         let taken = instances_taken.contains(&(namespace, instance.name.as_str()));
-        if reachable && !taken && boards_taken.insert(normal(&instance.endpoint)) {
+        if reachable && !taken && boards_taken.insert(instance.endpoint.board()) {
             let device = format!("{namespace}/{}", instance.name);
             chosen.push(Record {
                 pinned: Some(pin(spec, instance)),

@@ -2,14 +2,84 @@
 //! `http://192.0.2.11/`; locks, twins and "who flashed it last" must see one board. What is written into a flash Pod stays
 //! as it was given.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
+use std::fmt::{self, Display};
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+/// A board's address as it was given; empty where none was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Endpoint(String);
+
+/// A board, by the one form of its address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Board<'a>(Cow<'a, str>);
+
+impl Endpoint {
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The board there.
+    pub fn board(&self) -> Board<'_> {
+        Board(normal(&self.0))
+    }
+
+    /// Whether two addresses are one board.
+    pub fn is_same_board(&self, other: &Endpoint) -> bool {
+        self == other || self.board() == other.board()
+    }
+}
+
+impl From<&str> for Endpoint {
+    fn from(given: &str) -> Endpoint {
+        Endpoint(given.to_owned())
+    }
+}
+
+impl From<String> for Endpoint {
+    fn from(given: String) -> Endpoint {
+        Endpoint(given)
+    }
+}
+
+impl Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Board<'_> {
+    /// The same, to be kept.
+    pub fn into_owned(self) -> Board<'static> {
+        Board(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// Its address.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Board<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 /// The port boards listen on when their address names none.
 const DEFAULT_PORT: &str = "80";
 
 /// The form under which a board is looked up. The form of a form is itself.
-pub fn normal(endpoint: &str) -> Cow<'_, str> {
+fn normal(endpoint: &str) -> Cow<'_, str> {
     // Nearly every address is a plain one, and this is asked for every device at every look: no copy then.
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-');
     let is_name = |text: &str| {
@@ -63,14 +133,13 @@ fn ipv4(host: &str) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from(start | last))
 }
 
-/// Whether two addresses are one board.
-pub fn same(a: &str, b: &str) -> bool {
-    a == b || normal(a) == normal(b)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn same(one: &str, other: &str) -> bool {
+        Endpoint::from(one).is_same_board(&other.into())
+    }
 
     #[test]
     fn one_board_has_one_form_however_it_is_written() {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::flashjob::addresses::Addresses;
 use crate::flashjob::allow_list::AllowList;
 use crate::flashjob::boards::Boards;
+use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::instances::Instances;
 use crate::flashjob::ledger::Ledger;
 use crate::flashjob::names;
@@ -35,7 +36,7 @@ pub struct View<'a> {
     /// The devices Akri knows; `None` while that is not known yet.
     pub instances: Option<&'a Instances>,
     /// The job's Services and Pods by target.
-    pub children: &'a HashMap<String, Children>,
+    pub children: &'a HashMap<Target, Children>,
     /// No attempt is open that another process began; else it has to be settled before anything starts.
     pub settled: bool,
     /// Why the job's ledger, finalizer or annotation could not be written the last time.
@@ -114,7 +115,7 @@ pub struct Job {
     /// Its name.
     pub name: String,
     /// Its uid.
-    pub uid: String,
+    pub uid: JobUid,
     /// When it was created.
     pub created: Timestamp,
     /// The generation of its spec.
@@ -151,8 +152,7 @@ impl Job {
 
     fn without_spec(metadata: &ObjectMeta) -> Job {
         let finalizers = metadata.finalizers.iter().flatten();
-        let (name, uid) = (metadata.name.clone(), metadata.uid.clone());
-        let (name, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
+        let (name, uid) = (metadata.name.clone().unwrap_or_default(), JobUid::of(metadata));
         let ledger = metadata.annotations.as_ref().and_then(|a| a.get(names::LEDGER));
         // Copied with a manifest, it names the ledger of the job it was copied from, and says nothing of this one.
         let ledger = ledger.filter(|ledger| **ledger == names::ledger(&name, &uid, 0)).cloned();

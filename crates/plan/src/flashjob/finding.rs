@@ -1,16 +1,18 @@
 //! Which Instance a device is now, and whether this job may flash the board there.
 
 use flashjob_api::flashjob::instance::same_board;
-use flashjob_api::flashjob::{DeviceState as State, Reason};
+use flashjob_api::flashjob::{DeviceState, Reason};
 use jiff::Timestamp;
 
 use crate::flashjob::end::End;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::View;
 use crate::flashjob::instances::{Found, Instance, Instances};
 use crate::flashjob::ledger::{Pinned, Record};
 use crate::flashjob::round::Round;
 use crate::flashjob::selector::Selector;
 use crate::flashjob::spec::Spec;
+use crate::flashjob::step::{Step, Wait};
 use crate::time::after;
 
 /// Why there is no Instance to go on with.
@@ -51,7 +53,7 @@ impl<'a> Round<'a> {
     }
 
     /// Whether jobs of a namespace may use the board at an address: Akri shows it where they may find devices, or nowhere.
-    pub(crate) fn may_use(&self, namespace: &str, endpoint: &str) -> bool {
+    pub(crate) fn may_use(&self, namespace: &str, endpoint: &Endpoint) -> bool {
         let Some(instances) = self.view.instances.filter(|all| !all.listing) else {
             // The next one to be listed may say so.
             return true;
@@ -83,28 +85,20 @@ impl<'a> Round<'a> {
         Ok(instance)
     }
 
-    pub(crate) fn missing(&mut self, index: usize, record: &Record, missing: Missing) {
-        let words = match missing {
+    /// The device is waited for, up to a limit.
+    pub(crate) fn missing(&self, index: usize, record: &Record, missing: Missing) -> Step {
+        let why = match missing {
             Missing::Several(paths) => {
                 let message = format!("{} fits {paths}; write namespace/name", record.device);
-                return self.end(
-                    index,
-                    record,
-                    None,
-                    End::failed(Reason::AmbiguousDevice, message),
-                );
+                let end = End::failed(Reason::AmbiguousDevice, message);
+                return self.end(index, record, None, end);
             }
             Missing::Unknown => {
-                return self.waits(
-                    record,
-                    State::Offline,
-                    "Akri's Instances cannot be read yet",
-                    None,
-                );
+                let why = "Akri's Instances cannot be read yet";
+                return Wait::new(DeviceState::Offline, why).into();
             }
             Missing::NotListed => {
-                let words = "Akri's Instances are being listed";
-                return self.waits(record, State::Pending, words, None);
+                return Wait::new(DeviceState::Pending, "Akri's Instances are being listed").into();
             }
             Missing::Offline => "no Akri Instance for this device now",
             Missing::NoEndpoint => "its Akri Instance has no HOST_ENDPOINT",
@@ -113,10 +107,10 @@ impl<'a> Round<'a> {
         let since = self.missing_since(record);
         let give_up_at = after(since, limit);
         if self.now >= give_up_at {
-            let message = format!("{words}, and none for {limit} s");
+            let message = format!("{why}, and none for {limit} s");
             return self.end(index, record, None, End::failed(Reason::DeviceNotFound, message));
         }
-        self.waits_until(record, (State::Offline, words), Some(since), give_up_at);
+        Wait::new(DeviceState::Offline, why).since(since).until(give_up_at).into()
     }
 
     /// A device is missed from its turn on, and one that was there since from the moment it was lost: a board that restarts

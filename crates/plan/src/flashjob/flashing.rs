@@ -3,7 +3,7 @@
 //! Once a Pod exists the device's Instance is not consulted: the board reboots while it is flashed and may be lost for a
 //! while.
 
-use flashjob_api::flashjob::{DeviceState as State, Reason};
+use flashjob_api::flashjob::{DeviceState, Reason};
 
 use crate::flashjob::access::Address;
 use crate::flashjob::end::{self, End};
@@ -13,6 +13,7 @@ use crate::flashjob::ledger::Record;
 use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::pod;
 use crate::flashjob::round::{NO_ROOM, Round, SETTLING};
+use crate::flashjob::step::{Action, Step, Wait};
 use crate::time::{after, later};
 
 /// How long an attempt may take where neither ledger nor spec says so.
@@ -24,58 +25,60 @@ pub(crate) const NODE_LOST_SECONDS: i64 = 300;
 
 impl Round<'_> {
     /// A device whose attempt is under way. Taken out of the job, it is left alone unless its Pod was sent.
-    pub(crate) fn attempt(&mut self, index: usize, record: &Record, dropped: bool) {
+    pub(crate) fn attempt(&mut self, index: usize, record: &Record, dropped: bool) -> Step {
         if !self.view.settled {
             // Begun by another process. Withdraw the permit; then a fresh list shows whether it has started.
-            if record.permit {
-                self.change.records.insert(index, Record { permit: false, ..record.clone() });
+            let wait = Wait::new(DeviceState::Starting, SETTLING);
+            if !record.permit {
+                return wait.into();
             }
-            return self.waits(record, State::Starting, SETTLING, None);
+            return wait.then(Action::Write(Record { permit: false, ..record.clone() }));
         }
         let nothing = Slot::default();
-        let slot = self
-            .view
-            .children
-            .get(&record.target)
-            .and_then(|c| c.pods.get(&record.attempt))
-            .unwrap_or(&nothing);
+        let children = self.view.children.get(&record.target);
+        let slot = children.and_then(|c| c.pods.get(&record.attempt)).unwrap_or(&nothing);
         match (&slot.seen, &slot.refused) {
             _ if slot.busy => {
-                self.waits(record, State::Starting, "the flash Pod is being made", None)
+                Wait::new(DeviceState::Starting, "the flash Pod is being made").into()
             }
             // Gone after its end was seen is no loss: that end is what counts.
             (Some(pod), _) if slot.gone && !pod.over(self.now) => {
-                if record.permit || pod.started() {
-                    let message =
-                        format!("the flash Pod {} vanished before its end was seen", pod.name);
-                    self.end(index, record, None, End::failed(Reason::PodLost, message));
-                } else {
-                    self.withdraw(index, record);
+                if !record.permit && !pod.started() {
+                    return withdraw(record);
                 }
+                let message =
+                    format!("the flash Pod {} vanished before its end was seen", pod.name);
+                self.end(index, record, None, End::failed(Reason::PodLost, message))
             }
             (Some(pod), _) => self.watch_over(index, record, pod),
             // Edited before its Pod was made: that holds for this attempt, too.
-            (None, _) if !record.permit || dropped || self.is_outdated(record) => {
-                self.withdraw(index, record);
-            }
+            (None, _) if !record.permit || dropped || self.is_outdated(record) => withdraw(record),
             (None, Some(refusal)) if self.keeps_waiting(refusal) => {
-                self.refused(index, record, refusal);
+                self.refused(index, record, refusal)
             }
             (None, _) => self.start(index, record),
         }
     }
 
-    /// The Pod is there: is it over, stuck, or at work?
-    fn watch_over(&mut self, index: usize, record: &Record, pod: &Pod) {
-        // What was promised when it began: an edit, or a slip in one, ends no flash that is under way.
-        let written = record.deadline_seconds.or(self.spec.map(|s| s.device_seconds));
-        let limit = written.unwrap_or(DEVICE_SECONDS);
+    /// The Pod is there: is it over, or does something have to be seen of it soon?
+    fn watch_over(&self, index: usize, record: &Record, pod: &Pod) -> Step {
         if pod.over(self.now) {
             return self.end(index, record, Some(pod), end::of(pod));
         }
-        if let Some(since) = pod.terminal_since {
-            self.plan.look_again_at(later(since, SILENT_END_GRACE));
+        let mut step = self.wait_for_end(index, record, pod);
+        if let (Some(wait), Some(since)) = (step.wait_mut(), pod.terminal_since) {
+            wait.sooner = Some(later(since, SILENT_END_GRACE));
         }
+        step
+    }
+
+    /// The Pod is not over: is it stuck, or at work?
+    fn wait_for_end(&self, index: usize, record: &Record, pod: &Pod) -> Step {
+        // What was promised when it began: an edit, or a slip in one, ends no flash that is under way.
+        let written = record.deadline_seconds.or(self.spec.map(|s| s.device_seconds));
+        let limit = written.unwrap_or(DEVICE_SECONDS);
+        let failed =
+            |reason, message| self.end(index, record, Some(pod), End::failed(reason, message));
         if let Some(since) = pod.deleting {
             let lost_at = after(since, NODE_LOST_SECONDS);
             if self.now >= lost_at {
@@ -83,48 +86,45 @@ impl Round<'_> {
                     "the flash Pod {} does not go away; is its node gone? The board stays locked until it is gone",
                     pod.name
                 );
-                return self.end(index, record, Some(pod), End::failed(Reason::NodeLost, message));
+                return failed(Reason::NodeLost, message);
             }
-            let state = (State::Flashing, "the flash Pod is being ended");
-            return self.waits_until(record, state, Some(since), lost_at);
+            let wait = Wait::new(DeviceState::Flashing, "the flash Pod is being ended");
+            return wait.since(since).until(lost_at).into();
         }
         if let Container::Running(since) = pod.container {
             let since = since.unwrap_or(pod.first_seen);
             let overdue_at = after(since, limit + OVERDUE_SECONDS);
             if self.now >= overdue_at {
                 let message = format!("the flash Pod {} ran past its deadline", pod.name);
-                return self.end(index, record, Some(pod), End::failed(Reason::Timeout, message));
+                return failed(Reason::Timeout, message);
             }
-            let state = (State::Flashing, "the flash Pod is at work");
-            return self.waits_until(record, state, Some(since), overdue_at);
+            let wait = Wait::new(DeviceState::Flashing, "the flash Pod is at work");
+            return wait.since(since).until(overdue_at).into();
         }
         if !record.permit && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
-            self.plan.deletes.push(Deletion::of_pod(&record.target, record.attempt, pod));
-            return self.waits(record, State::Starting, SETTLING, None);
+            let deletion = Deletion::of_pod(record.target, record.attempt, pod);
+            return Wait::new(DeviceState::Starting, SETTLING).then(Action::Delete(deletion));
         }
         let give_up_at = after(pod.first_seen, limit);
         let why = end::why_not_started(pod);
         if self.now >= give_up_at {
-            return self.end(index, record, Some(pod), End::failed(Reason::NotStarted, why));
+            return failed(Reason::NotStarted, why);
         }
-        self.waits_until(record, (State::Starting, &why), Some(pod.first_seen), give_up_at);
+        Wait::new(DeviceState::Starting, why).since(pod.first_seen).until(give_up_at).into()
     }
 
     /// The permit is acknowledged and nothing has been sent yet: make the Pod when everything is as it should be.
-    pub(crate) fn start(&mut self, index: usize, record: &Record) {
+    pub(crate) fn start(&mut self, index: usize, record: &Record) -> Step {
         let Some(spec) = self.active() else {
             // Held with nothing sent yet: give the permit back, and with it the address.
-            return self.withdraw(index, record);
+            return withdraw(record);
         };
         if record.tries == 0 && !self.room {
-            return if self.starved.is_some() {
-                // Others that are tried again come first, and need the address.
-
-                self.withdraw(index, record)
-            } else {
-                self.waits(record, State::Pending, NO_ROOM, None)
-            };
+            // Others that are tried again come first, and may need the address.
+            let starved = self.starved.is_some();
+            let wait = || Wait::new(DeviceState::Pending, NO_ROOM).into();
+            return if starved { withdraw(record) } else { wait() };
         }
         let instance = match self.find(record) {
             Ok(instance) => instance,
@@ -135,34 +135,33 @@ impl Round<'_> {
         }
         if !record.pinned.as_ref().is_some_and(|p| is_pinned(p, spec, instance)) {
             // The board has moved while its permit waited: what is flashed must be what was looked at and locked.
-            return self.withdraw(index, record);
+            return withdraw(record);
         }
         let service = self.view.children.get(&record.target).and_then(|c| c.service.here());
         let Some(address) = spec.access.address(service) else {
             // The Service went away under us, or another is asked for by now; begin again with a new one.
-            return self.withdraw(index, record);
+            return withdraw(record);
         };
         if self.slots == 0 {
-            return self.waits(record, State::Pending, "waiting for a free slot", None);
+            return Wait::new(DeviceState::Pending, "waiting for a free slot").into();
         }
         self.slots -= 1;
         let address = spec.external_ip.as_deref().map_or(address, Address::Given);
         let object = Box::new(pod::pod(self.view.job, spec, (index, record), instance, address));
-        let (target, attempt) = (record.target.clone(), record.attempt);
-        let board = record.pinned.as_ref().map_or(String::new(), |p| p.endpoint.clone());
-        self.plan.creates.push(NewObject::Pod { target, attempt, board, object });
-        self.waits(record, State::Starting, "the flash Pod is being made", None);
+        let (target, attempt) = (record.target, record.attempt);
+        let board = record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default();
+        let object = NewObject::Pod { target, attempt, board, object };
+        Wait::new(DeviceState::Starting, "the flash Pod is being made").then(Action::Create(object))
     }
 
     /// Whether the job is about another firmware by now.
     fn is_outdated(&self, record: &Record) -> bool {
         self.spec.is_some_and(|spec| spec.revision != record.revision)
     }
+}
 
-    /// The attempt never reached the board: close it, count nothing. Its number is used up.
-    fn withdraw(&mut self, index: usize, record: &Record) {
-        let closed = Record { open: false, permit: false, ..record.clone() };
-        self.waits(record, State::Starting, "beginning anew", None);
-        self.change.records.insert(index, closed);
-    }
+/// The attempt never reached the board: close it, count nothing. Its number is used up.
+fn withdraw(record: &Record) -> Step {
+    let closed = Record { open: false, permit: false, ..record.clone() };
+    Wait::new(DeviceState::Starting, "beginning anew").then(Action::Write(closed))
 }

@@ -8,24 +8,26 @@ use std::collections::HashMap;
 use flashjob_api::flashjob::ServiceType;
 use jiff::Timestamp;
 
-use crate::flashjob::access::NODE_PORT;
+use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::{Children, LedgerState, Pod, Slot, View};
+use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Ledger, Record};
 
-/// Boards whose Pods have not ended, for a job that goes or has lost its ledger: none of them is free for another job yet.
-pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<String> {
+/// Boards whose Pods have not ended, and the node port, for a job that goes or has lost its ledger: none of them is free for
+/// another job yet.
+pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<Lock<'static>> {
     let pods = view.children.values().flat_map(|children| children.pods.values());
     let seen = pods.filter(|slot| pod_in_use(slot, now)).filter_map(|slot| slot.seen.as_ref());
-    let mut boards: Vec<String> = seen.map(|pod| pod.endpoint.clone()).collect();
+    let mut boards: Vec<_> = seen.map(|pod| Lock::board(&pod.endpoint).into_owned()).collect();
     if let LedgerState::Sealed(ledger) = view.ledger {
         // A Pod that is being made has not been seen yet.
         let open = ledger.records.iter().filter(|r| {
             let children = view.children.get(&r.target);
             r.open && children.is_some_and(|c| holds_slot(c, r.attempt, now))
         });
-        boards.extend(open.filter_map(|r| r.pinned.as_ref()).map(|p| p.endpoint.clone()));
+        boards.extend(open.filter_map(Record::lock));
     }
-    boards.extend(takes_node_port(view).then(|| NODE_PORT.to_owned()));
+    boards.extend(takes_node_port(view).then_some(Lock::NodePort));
     boards.sort();
     boards.dedup();
     boards
@@ -47,17 +49,17 @@ pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
 /// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
 pub fn boards_held(
     ledger: Option<&Ledger>,
-    children: &HashMap<String, Children>,
+    children: &HashMap<Target, Children>,
     now: Timestamp,
-) -> Vec<String> {
+) -> Vec<Lock<'static>> {
     let records = ledger.into_iter().flat_map(|ledger| &ledger.records).filter(|record| {
         record.open || children.get(&record.target).is_some_and(|c| in_use(c, now))
     });
-    let pinned = records.filter_map(|record| record.pinned.as_ref()).map(|p| p.endpoint.clone());
     // Also of an earlier firmware, of a device that has left the job, or where the ledger cannot be read.
     let pods = children.values().flat_map(|c| c.pods.values()).filter(|slot| pod_in_use(slot, now));
-    let at_work = pods.filter_map(|slot| slot.seen.as_ref()).map(|pod| pod.endpoint.clone());
-    let mut held: Vec<String> = pinned.chain(at_work).collect();
+    let seen = pods.filter_map(|slot| slot.seen.as_ref());
+    let at_work = seen.map(|pod| Lock::board(&pod.endpoint).into_owned());
+    let mut held: Vec<_> = records.filter_map(Record::lock).chain(at_work).collect();
     held.sort();
     held.dedup();
     held

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::flashjob::children::Child;
 use crate::flashjob::facts::{Children, Pod, Refusal, Service, Slot, Versioned};
+use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::plan::Kind;
 use crate::time::after;
 
@@ -16,9 +17,9 @@ use crate::time::after;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unconfirmed {
     /// The job's uid.
-    pub job: String,
+    pub job: JobUid,
     /// The target.
-    pub target: String,
+    pub target: Target,
     /// Which object.
     pub kind: Kind,
     /// Its name.
@@ -28,8 +29,8 @@ pub struct Unconfirmed {
 /// Every job's objects.
 #[derive(Default)]
 pub struct Index {
-    jobs: HashMap<String, HashMap<String, Children>>,
-    nothing: HashMap<String, Children>,
+    jobs: HashMap<JobUid, HashMap<Target, Children>>,
+    nothing: HashMap<Target, Children>,
     /// Objects we deleted, by uid: when they leave the watch, they are gone.
     ended: HashSet<String>,
     listed: HashMap<&'static str, HashSet<String>>,
@@ -37,15 +38,15 @@ pub struct Index {
 
 impl Index {
     /// The objects of one job by target.
-    pub fn children(&self, job: &str) -> &HashMap<String, Children> {
+    pub fn children(&self, job: &JobUid) -> &HashMap<Target, Children> {
         self.jobs.get(job).unwrap_or(&self.nothing)
     }
 
-    fn target(&mut self, job: &str, target: &str) -> &mut Children {
-        self.jobs.entry(job.to_owned()).or_default().entry(target.to_owned()).or_default()
+    fn target(&mut self, job: &JobUid, target: Target) -> &mut Children {
+        self.jobs.entry(job.clone()).or_default().entry(target).or_default()
     }
 
-    fn pod_slot(&mut self, job: &str, target: &str, attempt: u32) -> &mut Slot<Pod> {
+    fn pod_slot(&mut self, job: &JobUid, target: Target, attempt: u32) -> &mut Slot<Pod> {
         self.target(job, target).pods.entry(attempt).or_default()
     }
 
@@ -54,7 +55,7 @@ impl Index {
         if let Some(listed) = self.listed.get_mut("pods") {
             listed.insert(child.facts.uid.clone());
         }
-        let slot = self.pod_slot(&child.owner.uid, &child.target, child.attempt);
+        let slot = self.pod_slot(&child.owner.uid, child.target, child.attempt);
         let pod = child.facts.at(now, slot.seen.as_ref());
         slot.see(pod);
     }
@@ -65,7 +66,7 @@ impl Index {
             listed.insert(child.facts.uid.clone());
         }
         let addressed = child.facts.address.is_some();
-        let slot = &mut self.target(&child.owner.uid, &child.target).service;
+        let slot = &mut self.target(&child.owner.uid, child.target).service;
         let had = slot.here().is_some_and(|s| s.address.is_some());
         let service = child.facts.at(now, slot.seen.as_ref());
         slot.see(service) && addressed && !had
@@ -74,7 +75,7 @@ impl Index {
     /// A Pod has left the watch.
     pub fn pod_left(&mut self, child: &Child<Pod>, now: Timestamp) -> Option<Unconfirmed> {
         let deleted = self.ended.remove(&child.facts.uid);
-        let slot = self.pod_slot(&child.owner.uid, &child.target, child.attempt);
+        let slot = self.pod_slot(&child.owner.uid, child.target, child.attempt);
         slot.see(child.facts.clone());
         let pod = slot.here().filter(|p| p.uid == child.facts.uid)?;
         // A Pod we deleted that never began needs no second look either: its permit is gone.
@@ -88,7 +89,7 @@ impl Index {
     /// A Service has left the watch.
     pub fn service_left(&mut self, child: &Child<Service>) -> Option<Unconfirmed> {
         let deleted = self.ended.remove(&child.facts.uid);
-        let slot = &mut self.target(&child.owner.uid, &child.target).service;
+        let slot = &mut self.target(&child.owner.uid, child.target).service;
         slot.see(child.facts.clone());
         slot.here().filter(|s| s.uid == child.facts.uid)?;
         if !deleted {
@@ -111,7 +112,7 @@ impl Index {
             for (target, children) in targets {
                 for (attempt, slot) in &mut children.pods {
                     let kind = Kind::Pod(*attempt);
-                    unconfirmed.extend(unlisted(&listed, job, target, kind, slot, |p| &p.name));
+                    unconfirmed.extend(unlisted(&listed, job, *target, kind, slot, |p| &p.name));
                 }
             }
         }
@@ -126,7 +127,7 @@ impl Index {
             for (target, children) in targets {
                 let slot = &mut children.service;
                 unconfirmed
-                    .extend(unlisted(&listed, job, target, Kind::Service, slot, |s| &s.name));
+                    .extend(unlisted(&listed, job, *target, Kind::Service, slot, |s| &s.name));
             }
         }
         unconfirmed
@@ -139,17 +140,17 @@ impl Index {
         attempt: u32,
         found: Option<Pod>,
     ) -> bool {
-        let slot = self.pod_slot(&unconfirmed.job, &unconfirmed.target, attempt);
+        let slot = self.pod_slot(&unconfirmed.job, unconfirmed.target, attempt);
         settle(slot, found)
     }
 
     /// A live read has settled a unconfirmed: the object is there, or is not.
     pub fn service_checked(&mut self, unconfirmed: &Unconfirmed, found: Option<Service>) -> bool {
-        settle(&mut self.target(&unconfirmed.job, &unconfirmed.target).service, found)
+        settle(&mut self.target(&unconfirmed.job, unconfirmed.target).service, found)
     }
 
     /// A write to an object begins or ends; meanwhile nobody else touches it.
-    pub fn set_busy(&mut self, job: &str, target: &str, kind: Kind, busy: bool) {
+    pub fn set_busy(&mut self, job: &JobUid, target: Target, kind: Kind, busy: bool) {
         match kind {
             Kind::Service => self.target(job, target).service.busy = busy,
             Kind::Pod(attempt) => self.pod_slot(job, target, attempt).busy = busy,
@@ -157,7 +158,7 @@ impl Index {
     }
 
     /// A delete is about to be sent.
-    pub fn deleting(&mut self, job: &str, target: &str, kind: Kind, uid: &str) {
+    pub fn deleting(&mut self, job: &JobUid, target: Target, kind: Kind, uid: &str) {
         self.set_busy(job, target, kind, true);
         self.ended.insert(uid.to_owned());
     }
@@ -165,8 +166,8 @@ impl Index {
     /// The server knows that we want this object gone.
     pub fn delete_acknowledged(
         &mut self,
-        job: &str,
-        target: &str,
+        job: &JobUid,
+        target: Target,
         kind: Kind,
         uid: &str,
         now: Timestamp,
@@ -188,7 +189,7 @@ impl Index {
     }
 
     /// A create did not go through.
-    pub fn refuse(&mut self, job: &str, target: &str, kind: Kind, refusal: Refusal) {
+    pub fn refuse(&mut self, job: &JobUid, target: Target, kind: Kind, refusal: Refusal) {
         let place = match kind {
             Kind::Service => &mut self.target(job, target).service.refused,
             Kind::Pod(attempt) => &mut self.pod_slot(job, target, attempt).refused,
@@ -202,7 +203,7 @@ impl Index {
     }
 
     /// A place that holds nothing of interest any more.
-    pub fn forget(&mut self, job: &str, target: &str, kind: Kind) {
+    pub fn forget(&mut self, job: &JobUid, target: Target, kind: Kind) {
         let Some(targets) = self.jobs.get_mut(job) else { return };
         forget(targets, target, kind);
         if targets.is_empty() {
@@ -211,19 +212,19 @@ impl Index {
     }
 
     /// The jobs that have objects, be they known or not.
-    pub fn jobs(&self) -> Vec<String> {
+    pub fn jobs(&self) -> Vec<JobUid> {
         self.jobs.keys().cloned().collect()
     }
 
     /// A job is gone.
-    pub fn forget_job(&mut self, job: &str) {
+    pub fn forget_job(&mut self, job: &JobUid) {
         self.jobs.remove(job);
     }
 }
 
 /// Empties a place among the objects of one job.
-pub fn forget(targets: &mut HashMap<String, Children>, target: &str, kind: Kind) {
-    let Some(children) = targets.get_mut(target) else { return };
+fn forget(targets: &mut HashMap<Target, Children>, target: Target, kind: Kind) {
+    let Some(children) = targets.get_mut(&target) else { return };
     match kind {
         Kind::Service => children.service = Slot::default(),
         Kind::Pod(attempt) => drop(children.pods.remove(&attempt)),
@@ -231,7 +232,7 @@ pub fn forget(targets: &mut HashMap<String, Children>, target: &str, kind: Kind)
     let service = &children.service;
     let empty = service.seen.is_none() && !service.busy && service.refused.is_none();
     if empty && children.pods.is_empty() {
-        targets.remove(target);
+        targets.remove(&target);
     }
 }
 
@@ -240,21 +241,21 @@ where
     F: Named,
 {
     slot.busy = true;
-    let (job, target) = (child.owner.uid.clone(), child.target.clone());
+    let (job, target) = (child.owner.uid.clone(), child.target);
     Some(Unconfirmed { job, target, kind, name: child.facts.name().to_owned() })
 }
 
 fn unlisted<T: Versioned>(
     listed: &HashSet<String>,
-    job: &str,
-    target: &str,
+    job: &JobUid,
+    target: Target,
     kind: Kind,
     slot: &mut Slot<T>,
     name: impl Fn(&T) -> &String,
 ) -> Option<Unconfirmed> {
     let name = slot.here().filter(|o| !slot.busy && !listed.contains(o.uid())).map(name)?.clone();
     slot.busy = true;
-    Some(Unconfirmed { job: job.to_owned(), target: target.to_owned(), kind, name })
+    Some(Unconfirmed { job: job.clone(), target, kind, name })
 }
 
 /// Says whether the object is still there although no watch shows it. It is known by its uid: labels can be taken off, and

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::flashjob::endpoint::normal;
+use crate::flashjob::endpoint::{Board, Endpoint};
 
 /// The most that timeouts.offlineSeconds can be.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -24,8 +24,8 @@ pub struct Instance {
     pub namespace: String,
     /// Its name: stable for one Configuration and one address.
     pub name: String,
-    /// The board's address.
-    pub endpoint: String,
+    /// The board's address; empty if it has none.
+    pub endpoint: Endpoint,
     /// The type of board.
     pub device: String,
     /// The application it runs.
@@ -52,7 +52,7 @@ impl Instance {
             uid: metadata.uid.unwrap_or_default(),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
-            endpoint: property(instance::HOST_ENDPOINT),
+            endpoint: property(instance::HOST_ENDPOINT).into(),
             device: property(instance::DEVICE),
             application: property(instance::APPLICATION_TYPE),
             version: property(instance::VERSION),
@@ -69,7 +69,7 @@ pub struct Instances {
     by_key: HashMap<String, HashMap<String, Instance>>,
     by_uid: HashMap<String, (String, String)>,
     by_name: HashMap<String, Vec<String>>,
-    by_endpoint: HashMap<String, Vec<(String, String)>>,
+    by_board: HashMap<Board<'static>, Vec<(String, String)>>,
     /// The first list is under way: what is here is there, what is not may still come.
     pub listing: bool,
     /// When the first list was complete: since when it is known what is not there.
@@ -104,10 +104,8 @@ impl Instances {
         }
         self.by_uid.insert(instance.uid.clone(), key.clone());
         self.by_name.entry(key.1.clone()).or_default().push(key.0.clone());
-        self.by_endpoint
-            .entry(normal(&instance.endpoint).into_owned())
-            .or_default()
-            .push(key.clone());
+        let board = instance.endpoint.board().into_owned();
+        self.by_board.entry(board).or_default().push(key.clone());
         self.by_key.entry(key.0).or_default().insert(key.1, instance);
     }
 
@@ -141,11 +139,11 @@ impl Instances {
                 self.by_name.remove(name);
             }
         }
-        let board = &*normal(&old.endpoint);
-        if let Some(keys) = self.by_endpoint.get_mut(board) {
+        let board = old.endpoint.board();
+        if let Some(keys) = self.by_board.get_mut(board.as_str()) {
             keys.retain(|key| (key.0.as_str(), key.1.as_str()) != (namespace, name));
             if keys.is_empty() {
-                self.by_endpoint.remove(board);
+                self.by_board.remove(board.as_str());
             }
         }
     }
@@ -189,22 +187,27 @@ impl Instances {
     }
 
     /// The namespaces in which Akri shows a board at this address.
-    pub fn namespaces_at(&self, endpoint: &str) -> impl Iterator<Item = &str> {
-        let keys = self.by_endpoint.get(&*normal(endpoint)).into_iter().flatten();
+    pub fn namespaces_at(&self, endpoint: &Endpoint) -> impl Iterator<Item = &str> {
+        let keys = self.by_board.get(endpoint.board().as_str()).into_iter().flatten();
         keys.map(|(namespace, _)| namespace.as_str())
     }
 
     /// Finds a pinned device again after Akri lost and re-discovered it: by namespace and name, else by its address in
     /// that namespace. While they are listed the name alone counts: it may be the next to come.
-    pub fn find_again(&self, namespace: &str, name: &str, endpoint: &str) -> Option<&Instance> {
-        let by_endpoint = || {
-            let keys = self.by_endpoint.get(&*normal(endpoint))?.iter();
+    pub fn find_again(
+        &self,
+        namespace: &str,
+        name: &str,
+        endpoint: &Endpoint,
+    ) -> Option<&Instance> {
+        let by_board = || {
+            let keys = self.by_board.get(endpoint.board().as_str())?.iter();
             let keys = keys.filter(|key| key.0 == namespace);
             let found = keys.filter_map(|key| self.get(&key.0, &key.1));
             found.filter(|i| !i.deleting).min_by(|a, b| a.name.cmp(&b.name))
         };
         let by_name = self.get(namespace, name);
-        by_name.or_else(|| by_endpoint().filter(|_| !self.listing)).filter(|i| !i.deleting)
+        by_name.or_else(|| by_board().filter(|_| !self.listing)).filter(|i| !i.deleting)
     }
 }
 
@@ -217,7 +220,7 @@ mod tests {
             uid: uid.into(),
             namespace: namespace.into(),
             name: name.into(),
-            endpoint: format!("10.0.0.{uid}"),
+            endpoint: format!("10.0.0.{uid}").into(),
             ..Instance::default()
         }
     }
@@ -263,11 +266,14 @@ mod tests {
         let mut all = all();
         all.insert(instance("a", "x", "9"));
         assert_eq!(all.find("1", "a", |_| true), Found::Nothing, "the old uid is gone");
-        assert_eq!(all.find_again("a", "x", "10.0.0.1").map(|i| i.uid.as_str()), Some("9"));
+        assert_eq!(all.find_again("a", "x", &"10.0.0.1".into()).map(|i| i.uid.as_str()), Some("9"));
         all.remove("a", "x");
         let mut moved = instance("a", "other", "10");
         moved.endpoint = "10.0.0.1".into();
         all.insert(moved);
-        assert_eq!(all.find_again("a", "x", "10.0.0.1").map(|i| i.name.as_str()), Some("other"));
+        assert_eq!(
+            all.find_again("a", "x", &"10.0.0.1".into()).map(|i| i.name.as_str()),
+            Some("other")
+        );
     }
 }

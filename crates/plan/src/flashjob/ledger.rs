@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::flashjob::ids::JobUid;
 use crate::flashjob::names;
 
 mod reader;
@@ -45,7 +46,7 @@ pub struct Header {
     /// The form of what follows.
     pub schema: u32,
     /// The job this ledger belongs to.
-    pub job_uid: String,
+    pub job_uid: JobUid,
     /// The revision under way.
     pub revision: String,
     /// Its firmware.
@@ -113,7 +114,7 @@ pub struct Past {
 impl Ledger {
     /// A ledger for a job that has none, sealed from the start.
     pub fn new(
-        job_uid: &str,
+        job_uid: &JobUid,
         generation: i64,
         (firmware, version): (&str, &str),
         records: Vec<Record>,
@@ -122,7 +123,7 @@ impl Ledger {
         Ledger {
             header: Header {
                 schema: SCHEMA,
-                job_uid: job_uid.to_owned(),
+                job_uid: job_uid.clone(),
                 revision: names::revision(firmware, version),
                 firmware: firmware.to_owned(),
                 version: version.to_owned(),
@@ -159,7 +160,7 @@ impl Ledger {
         for (index, record) in self.records.iter().enumerate().skip(first).take(SHARD_SIZE) {
             data.insert(record_key(index), json(record));
             if record.permit {
-                data.insert(names::permit(&record.target, record.attempt), record.device.clone());
+                data.insert(names::permit(record.target, record.attempt), record.device.clone());
             }
         }
         data
@@ -167,7 +168,7 @@ impl Ledger {
 
     /// Puts the data of all shards of a job's ledger together again, in the order of the shards.
     pub fn read<'a>(
-        job_uid: &str,
+        job_uid: &JobUid,
         shards: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
     ) -> Result<Ledger, String> {
         let mut reader = Reader::new(job_uid);
@@ -212,10 +213,10 @@ impl Ledger {
         }
         for (index, record) in change.of_shard(shard) {
             if let Some(old) = self.records.get(index).filter(|old| old.permit) {
-                patch.insert(names::permit(&old.target, old.attempt), None);
+                patch.insert(names::permit(old.target, old.attempt), None);
             }
             if record.permit {
-                let key = names::permit(&record.target, record.attempt);
+                let key = names::permit(record.target, record.attempt);
                 patch.insert(key, Some(record.device.clone()));
             }
             patch.insert(record_key(index), Some(json(record)));

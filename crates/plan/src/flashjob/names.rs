@@ -2,6 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::flashjob::ids::{JobUid, Target};
+
 /// Label on every child: the uid of its job. The watches select by it.
 pub const JOB_UID: &str = "application.flashjob.nbfc.io/job-uid";
 /// Label on Service and Pod: which device in which revision. The Service selects its Pod by it.
@@ -35,8 +37,8 @@ pub fn revision(firmware: &str, version: &str) -> String {
 }
 
 /// One device in one revision of one job.
-pub fn target(job_uid: &str, device: &str, revision: &str) -> String {
-    hex(&[job_uid, device, revision], 12)
+pub fn target(job_uid: &JobUid, device: &str, revision: &str) -> Target {
+    Target::of_hash(&hash(&[job_uid, device, revision]))
 }
 
 /// Whether a label or annotation is one of ours, which no user may set.
@@ -55,22 +57,22 @@ pub fn pool(chosen_by: &str) -> String {
 }
 
 /// The name of a device's Service.
-pub fn service(job: &str, target: &str) -> String {
+pub fn service(job: &str, target: Target) -> String {
     format!("{}-{target}", base(job))
 }
 
 /// The name of the Pod of one attempt.
-pub fn pod(job: &str, target: &str, attempt: u32) -> String {
+pub fn pod(job: &str, target: Target, attempt: u32) -> String {
     format!("{}-{target}-{attempt}", base(job))
 }
 
 /// The name of one shard of the ledger.
-pub fn ledger(job: &str, job_uid: &str, shard: usize) -> String {
+pub fn ledger(job: &str, job_uid: &JobUid, shard: usize) -> String {
     format!("{}-ledger-{}-{shard}", base(job), hex(&[job_uid], 8))
 }
 
 /// The key in the ledger without which the attempt's container does not start.
-pub fn permit(target: &str, attempt: u32) -> String {
+pub fn permit(target: Target, attempt: u32) -> String {
     format!("permit-{target}-{attempt}")
 }
 
@@ -80,17 +82,21 @@ pub fn label_value(text: &str) -> String {
     cut.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
-/// The first `digits` hex digits of the SHA-256 of the parts. Each part ends in a zero byte, so that no two lists of
-/// parts run together into one text.
+/// The first `digits` hex digits of the hash of the parts.
 fn hex(parts: &[&str], digits: usize) -> String {
+    let mut text: String = hash(parts).iter().map(|byte| format!("{byte:02x}")).collect();
+    text.truncate(digits);
+    text
+}
+
+/// The SHA-256 of the parts. Each part ends in a zero byte, so that no two lists of parts run together into one text.
+fn hash(parts: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let mut text: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    text.truncate(digits);
-    text
+    hash.finalize().into()
 }
 
 #[cfg(test)]
@@ -101,8 +107,9 @@ mod tests {
     fn every_name_is_a_dns_label_at_any_job_name() {
         let long = "a".repeat(253);
         for job in ["flashjob", "9-starts-with-a-digit", "with.dots.in.it", &long] {
-            let target = target("uid", "device", "revision");
-            let names = [service(job, &target), pod(job, &target, 1234), ledger(job, "uid", 156)];
+            let uid = &JobUid::from("uid");
+            let target = target(uid, "device", "revision");
+            let names = [service(job, target), pod(job, target, 1234), ledger(job, uid, 156)];
             for name in names {
                 assert!(name.len() <= 63, "{name} is {} long", name.len());
                 assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{name}");

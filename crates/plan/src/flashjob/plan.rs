@@ -5,7 +5,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
 use crate::flashjob::addresses::Waiting;
+use crate::flashjob::boards::Lock;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts;
+use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Change, Ledger};
 
 /// Everything that follows from one look at one job.
@@ -22,7 +25,7 @@ pub struct Plan {
     /// Objects to end.
     pub deletes: Vec<Deletion>,
     /// Places that hold nothing of interest any more.
-    pub forget: Vec<(String, Kind)>,
+    pub forget: Vec<(Target, Kind)>,
     /// Read the job's Pods anew, past every cache: permits were withdrawn.
     pub list_pods: bool,
     /// The whole new status; `None` while the job is being deleted or nothing is known yet.
@@ -34,10 +37,10 @@ pub struct Plan {
     pub idle: bool,
     /// The job has been kept long enough: delete it.
     pub expire: bool,
-    /// Boards this job holds; `None` while that cannot be told, and then they stay as they were.
-    pub claims: Option<Vec<String>>,
-    /// Boards that other jobs may have too and this one would flash now, were they free.
-    pub wants: Vec<String>,
+    /// What this job holds; `None` while that cannot be told, and then it stays as it was.
+    pub claims: Option<Vec<Lock<'static>>>,
+    /// What other jobs may have too and this one would take now, were it free.
+    pub wants: Vec<Lock<'static>>,
     /// The Service of this job that has waited longest for an address.
     pub waiting: Option<Waiting>,
     /// Ends that this plan records, for the log and the metrics.
@@ -75,18 +78,18 @@ pub enum NewObject {
     /// A device's Service.
     Service {
         /// Whose.
-        target: String,
+        target: Target,
         /// The object.
         object: Box<Service>,
     },
     /// The Pod of one attempt.
     Pod {
         /// Whose.
-        target: String,
+        target: Target,
         /// Which attempt.
         attempt: u32,
         /// Where the board is.
-        board: String,
+        board: Endpoint,
         /// The object.
         object: Box<Pod>,
     },
@@ -96,7 +99,7 @@ pub enum NewObject {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deletion {
     /// Whose.
-    pub target: String,
+    pub target: Target,
     /// Which.
     pub kind: Kind,
     /// Its name.
@@ -113,7 +116,7 @@ pub struct AttemptEnd {
     /// The device as written.
     pub device: String,
     /// Its board's address.
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     /// Which attempt; 0 if no Pod was made.
     pub attempt: u32,
     /// Succeeded, Skipped, or the reason of the failure.
@@ -126,14 +129,14 @@ pub struct AttemptEnd {
 
 impl Deletion {
     /// The Service of a target.
-    pub fn of_service(target: &str, service: &facts::Service) -> Deletion {
-        let (target, kind) = (target.to_owned(), Kind::Service);
+    pub fn of_service(target: Target, service: &facts::Service) -> Deletion {
+        let kind = Kind::Service;
         Deletion { target, kind, name: service.name.clone(), uid: service.uid.clone() }
     }
 
     /// The Pod of one attempt at a target.
-    pub fn of_pod(target: &str, attempt: u32, pod: &facts::Pod) -> Deletion {
-        let (target, kind) = (target.to_owned(), Kind::Pod(attempt));
+    pub fn of_pod(target: Target, attempt: u32, pod: &facts::Pod) -> Deletion {
+        let kind = Kind::Pod(attempt);
         Deletion { target, kind, name: pod.name.clone(), uid: pod.uid.clone() }
     }
 }

@@ -32,12 +32,12 @@ pub fn pod(
     address: Address<'_>,
 ) -> Pod {
     let host_network = spec.access.kind == ServiceType::None;
-    let mut labels = labels(job, &record.target, &instance.uid);
+    let mut labels = labels(job, record.target, &instance.uid);
     labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
     let mounts = [("tls", flash_pod::TLS_FOLDER), ("registry", flash_pod::REGISTRY_FOLDER)];
     let mut pod = Pod {
         metadata: ObjectMeta {
-            name: Some(names::pod(&job.name, &record.target, record.attempt)),
+            name: Some(names::pod(&job.name, record.target, record.attempt)),
             namespace: Some(job.namespace.clone()),
             labels: Some(labels),
             // A mesh's sidecar would never end and stands between board and flasher.
@@ -134,7 +134,7 @@ fn environment(
         first => first.to_owned(),
     };
     // What is locked is what is flashed, also if Akri says another address by now.
-    let endpoint = record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default();
+    let endpoint = record.pinned.as_ref().map(|p| p.endpoint.to_string()).unwrap_or_default();
     let verify = match spec.verify {
         Verify::Version => "Version",
         Verify::Restart => "Restart",
@@ -181,7 +181,7 @@ fn environment(
         EnvVarSource {
             config_map_key_ref: Some(ConfigMapKeySelector {
                 name: names::ledger(&job.name, &job.uid, shard_of(index)),
-                key: names::permit(&record.target, record.attempt),
+                key: names::permit(record.target, record.attempt),
                 optional: Some(false),
             }),
             ..EnvVarSource::default()

@@ -5,19 +5,21 @@
 
 use std::collections::HashMap;
 
-use flashjob_api::flashjob::VersionPolicy;
+use flashjob_api::flashjob::{DeviceState, VersionPolicy};
 use jiff::Timestamp;
 
 use crate::flashjob::addresses::Addresses;
-use crate::flashjob::boards::{Boards, Seniority};
+use crate::flashjob::boards::{Boards, Lock, Seniority};
 use crate::flashjob::decide::decide;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
-use crate::flashjob::ledger::{Ledger, Outcome, Pinned, Record};
+use crate::flashjob::ledger::{self, Ledger, Outcome, Pinned, Record};
 use crate::flashjob::plan::LedgerPlan;
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::round::Round;
 use crate::flashjob::spec::Spec;
+use crate::flashjob::step::{Step, Wait};
 
 /// What would become of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +88,15 @@ pub fn preview(
     let view = view(&job, LedgerState::Sealed(&ledger));
     let mut round = Round::new(&view, &ledger, now);
     let devices = ledger.records.iter().enumerate().map(|(index, record)| {
-        let (fate, why) = fate(&mut round, index, record, spec);
+        let (fate, why) = match record.outcome {
+            Some(_) => (Fate::Skip, record.message.clone().unwrap_or_default()),
+            None => {
+                let step = round.step(index, record, false);
+                let foreseen = foresee(&round, record, spec, &step);
+                round.take(index, record, step);
+                foreseen
+            }
+        };
         let batch = batches[index];
         let (device, instance) = (record.device.clone(), record.pinned.clone());
         Foreseen { device, instance, batch, fate, why }
@@ -101,7 +111,7 @@ pub struct Other<'a> {
     /// Its ledger, if that may be read.
     pub ledger: Option<&'a Ledger>,
     /// The boards that its status says it is at.
-    pub at_work: Vec<String>,
+    pub at_work: Vec<Endpoint>,
 }
 
 /// What other jobs have to do with which board: each is looked at as the operator does, the oldest first.
@@ -131,7 +141,9 @@ pub fn boards(
         }
     }
     let (children, addresses) = (HashMap::new(), Addresses::default());
-    for Other { job, ledger, at_work: mut held } in others {
+    for Other { job, ledger, at_work } in others {
+        let at_work = at_work.iter().map(|endpoint| Lock::board(endpoint).into_owned());
+        let mut held: Vec<_> = at_work.collect();
         if let Some(ledger) = ledger {
             let view = View {
                 job: &job,
@@ -183,16 +195,9 @@ pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize
     batches
 }
 
-fn fate(round: &mut Round<'_>, index: usize, record: &Record, spec: &Spec) -> (Fate, String) {
-    if record.outcome.is_some() {
-        return (Fate::Skip, record.message.clone().unwrap_or_default());
-    }
-    let before = round.summary.counts;
-    round.step(index, record, false);
-    let after = round.summary.counts;
-    // Each step adds one at most: taken out again, there is no limit to how many are seen.
-    let shown = round.summary.in_flight.pop().and_then(|device| device.message).unwrap_or_default();
-    if let Some(next) = round.change.records.get(&index).filter(|next| next.outcome.is_some()) {
+/// What a device's first step says of it.
+fn foresee(round: &Round<'_>, record: &Record, spec: &Spec, step: &Step) -> (Fate, String) {
+    if let Some(next) = step.record().filter(|next| next.outcome.is_some()) {
         let message = next.message.clone().unwrap_or_default();
         let why = match &next.reason {
             Some(reason) => format!("{reason}: {message}"),
@@ -201,11 +206,14 @@ fn fate(round: &mut Round<'_>, index: usize, record: &Record, spec: &Spec) -> (F
         let failed = next.outcome == Some(Outcome::Failed);
         return (if failed { Fate::Refuse } else { Fate::Skip }, why);
     }
-    if after.offline > before.offline {
-        return (Fate::Offline, shown);
-    }
-    if after.blocked > before.blocked {
-        return (Fate::Blocked, shown);
+    match step.wait() {
+        Some(Wait { state: DeviceState::Offline, why, .. }) => {
+            return (Fate::Offline, ledger::message(why));
+        }
+        Some(Wait { state: DeviceState::Blocked, why, .. }) => {
+            return (Fate::Blocked, ledger::message(why));
+        }
+        _ => {}
     }
     let runs = round.find(record).map(|instance| instance.version.as_str()).unwrap_or_default();
     if spec.version_policy == VersionPolicy::IfDifferent && runs == spec.version {

@@ -1,12 +1,13 @@
 //! Writes results down: the end of an attempt, of a device's whole way, and of the job.
 
-use flashjob_api::flashjob::{DeviceState as State, Reason};
+use flashjob_api::flashjob::{DeviceState, Reason};
 
 use crate::flashjob::end::End;
 use crate::flashjob::facts::Pod;
 use crate::flashjob::ledger::{self, Outcome, Record};
 use crate::flashjob::plan::AttemptEnd;
 use crate::flashjob::round::Round;
+use crate::flashjob::step::{Action, Step, Wait};
 use crate::time::after;
 
 /// The longest pause before a retry.
@@ -14,7 +15,7 @@ const LONGEST_BACKOFF_SECONDS: i64 = 300;
 
 impl Round<'_> {
     /// Records the end of an attempt, or of the device's whole way.
-    pub(crate) fn end(&mut self, index: usize, record: &Record, pod: Option<&Pod>, end: End) {
+    pub(crate) fn end(&self, index: usize, record: &Record, pod: Option<&Pod>, end: End) -> Step {
         let message = ledger::message(&end.message);
         let mut next = Record {
             open: false,
@@ -41,7 +42,7 @@ impl Round<'_> {
         } else {
             next.outcome = Some(end.outcome);
         }
-        self.plan.ended.push(AttemptEnd {
+        let ended = AttemptEnd {
             index,
             device: record.device.clone(),
             endpoint: record.pinned.as_ref().map(|p| p.endpoint.clone()).unwrap_or_default(),
@@ -49,9 +50,8 @@ impl Round<'_> {
             result: end.result().to_owned(),
             message,
             seconds: pod.map(|p| self.now.duration_since(p.first_seen).as_secs()),
-        });
-        self.waits(record, State::Recording, "writing down its result", Some(self.now));
-        self.change.records.insert(index, next);
+        };
+        recording().since(self.now).then(Action::End(Box::new((next, ended))))
     }
 
     /// Writes down when the last device got its result, with that result where one ConfigMap holds both. A job that was
@@ -76,4 +76,15 @@ impl Round<'_> {
             self.change.header = Some(header);
         }
     }
+}
+
+/// No attempt follows the one that failed: how that one ended is the device's result.
+pub(crate) fn given_up(record: &Record) -> Step {
+    let (outcome, retry_at) = (Some(Outcome::Failed), None);
+    let failed = Record { outcome, retry_at, ..record.clone() };
+    recording().since(record.ended).then(Action::Write(failed))
+}
+
+fn recording() -> Wait {
+    Wait::new(DeviceState::Recording, "writing down its result")
 }

@@ -50,7 +50,7 @@ impl Selector {
     /// Whether this device is chosen. One that Akri is taking away or that has no address cannot be flashed, and the
     /// choice is kept for the whole job, so it is left out.
     pub fn matches(&self, instance: &Instance) -> bool {
-        !instance.deleting && !instance.endpoint.trim().is_empty() && self.fits(instance)
+        !instance.deleting && !instance.endpoint.as_str().trim().is_empty() && self.fits(instance)
     }
 
     /// The type of board that is looked for, if that is said.

@@ -8,11 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::flashjob::facts::Job;
+use crate::flashjob::ids::Target;
 use crate::flashjob::names;
 use crate::flashjob::spec::Spec;
 
 /// The Service of one device.
-pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
+pub fn service(job: &Job, spec: &Spec, target: Target, uid: &str) -> Service {
     let access = &spec.access;
     let (node_port, port) = (access.kind == ServiceType::NodePort, flash_pod::PORT.into());
     let mut labels = labels(job, target, uid);
@@ -29,7 +30,7 @@ pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
         },
         spec: Some(ServiceSpec {
             type_: Some(if node_port { "NodePort" } else { "LoadBalancer" }.into()),
-            selector: Some(BTreeMap::from([(names::TARGET.to_owned(), target.to_owned())])),
+            selector: Some(BTreeMap::from([(names::TARGET.to_owned(), target.to_string())])),
             ports: Some(vec![ServicePort {
                 name: Some("flash".into()),
                 port,
@@ -53,10 +54,10 @@ pub fn service(job: &Job, spec: &Spec, target: &str, uid: &str) -> Service {
 }
 
 /// The labels of a device's objects: ours, and the two the original used, for people and tools that know them.
-pub fn labels(job: &Job, target: &str, uid: &str) -> BTreeMap<String, String> {
+pub fn labels(job: &Job, target: Target, uid: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
-        (names::JOB_UID.to_owned(), job.uid.clone()),
-        (names::TARGET.to_owned(), target.to_owned()),
+        (names::JOB_UID.to_owned(), job.uid.to_string()),
+        (names::TARGET.to_owned(), target.to_string()),
         ("app".to_owned(), names::label_value(&job.name)),
         ("uuid".to_owned(), names::label_value(uid)),
     ])
@@ -68,7 +69,7 @@ pub fn owner(job: &Job) -> OwnerReference {
         api_version: format!("{}/v1alpha1", flashjob_api::flashjob::GROUP),
         kind: "FlashJob".into(),
         name: job.name.clone(),
-        uid: job.uid.clone(),
+        uid: job.uid.to_string(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

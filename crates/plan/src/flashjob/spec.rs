@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::flashjob::access::Access;
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::Settings;
 use crate::flashjob::names;
 use crate::flashjob::selector::Selector;
@@ -38,7 +39,7 @@ pub struct Spec {
     /// The application, for devices that do not say.
     pub application_type: Option<String>,
     /// The board's address, instead of the discovered one.
-    pub host_endpoint: Option<String>,
+    pub host_endpoint: Option<Endpoint>,
     /// The address the board dials, instead of the Service's.
     pub external_ip: Option<String>,
     /// The flash image.
@@ -199,7 +200,7 @@ impl Spec {
             version,
             device: name("spec.device", &spec.device)?,
             application_type: name("spec.applicationType", &spec.application_type)?,
-            host_endpoint,
+            host_endpoint: host_endpoint.map(Endpoint::from),
             external_ip,
             image,
             own_image,

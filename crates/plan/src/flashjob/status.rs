@@ -1,91 +1,17 @@
 //! The job's status, from what the devices' steps have shown. An output only: nothing here is ever read back.
 
-use flashjob_api::flashjob::{Counts, Failure, FlashJobStatus, InFlight, Phase, Reason};
+use flashjob_api::flashjob::{Counts, Failure, FlashJobStatus, Phase, Reason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::flashjob::facts::{Job, View};
-use crate::flashjob::ledger::{self, Ledger, Outcome, Record};
+use crate::flashjob::ledger::{self, Ledger};
 use crate::flashjob::rollout;
+use crate::flashjob::summary::{Summary, shown};
 use crate::time::after;
 
-/// How many devices `inFlight` and `failures` list.
-pub const SHOWN: usize = 100;
-/// How many devices `completedUUIDs` lists, and in how many bytes. With the bounds on messages and addresses every status
-/// stays under 512 KiB, which the API server and etcd take.
-const COMPLETED_SHOWN: usize = 5000;
-const COMPLETED_BYTES: usize = 256 * 1024;
-/// The longest text about one device.
-const SHOWN_BYTES: usize = 400;
 /// The longest sentence about a job; what a user wrote may be in it.
 const SENTENCE_BYTES: usize = 1024;
-
-/// What a round over the devices has shown.
-#[derive(Default)]
-pub struct Summary {
-    /// How many devices are in which state.
-    pub counts: Counts,
-    /// Devices at work.
-    pub in_flight: Vec<InFlight>,
-    /// What devices wait for that would have their turn, where that is one thing for all of them.
-    pub held_up: Option<String>,
-    failures: Vec<Failure>,
-    completed: Vec<String>,
-    completed_bytes: usize,
-    /// Not all that are done are listed.
-    truncated: bool,
-    /// Devices that a newer job has flashed since.
-    superseded: i32,
-    /// The names of those that are done are wanted.
-    named: bool,
-}
-
-impl Summary {
-    /// Nothing yet.
-    pub fn new(view: &View<'_>) -> Summary {
-        Summary { named: view.status_due, ..Summary::default() }
-    }
-
-    /// Counts a device with a result.
-    pub fn count_final(&mut self, record: &Record, outcome: Outcome) {
-        match outcome {
-            Outcome::Succeeded => self.counts.succeeded += 1,
-            Outcome::Skipped => self.counts.skipped += 1,
-            Outcome::Failed => self.counts.failed += 1,
-        }
-        self.superseded += i32::from(record.is_superseded());
-        if outcome == Outcome::Failed || record.is_superseded() {
-            if self.failures.len() < SHOWN {
-                self.failures.push(failure(record));
-            }
-            return;
-        }
-        if !self.named {
-            return;
-        }
-        self.completed_bytes += record.device.len();
-        if self.completed.len() < COMPLETED_SHOWN && self.completed_bytes <= COMPLETED_BYTES {
-            self.completed.push(record.device.clone());
-        } else {
-            self.truncated = true;
-        }
-    }
-}
-
-/// A text of a ledger as a status shows it: none that an operator has written is longer.
-pub(crate) fn shown(text: &str) -> String {
-    ledger::cut(text.to_owned(), SHOWN_BYTES)
-}
-
-fn failure(record: &Record) -> Failure {
-    Failure {
-        uuid: shown(&record.device),
-        instance: record.pinned.as_ref().map(|p| shown(&format!("{}/{}", p.namespace, p.name))),
-        reason: record.reason.as_deref().map(shown).unwrap_or_default(),
-        message: record.message.as_deref().map(shown).unwrap_or_default(),
-        attempts: i32::try_from(record.tries).unwrap_or(i32::MAX),
-    }
-}
 
 /// What is to be said of the job as a whole.
 pub enum Verdict {
@@ -125,16 +51,17 @@ pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
     status
 }
 
-/// The status of a job under way or done.
+/// The status of a job under way or done. `held_up`: what devices wait for that would have their turn, where that is one thing
+/// for all of them.
 pub fn of_job(
     view: &View<'_>,
     ledger: &Ledger,
     summary: Summary,
     halt: Option<Reason>,
+    held_up: Option<String>,
 ) -> FlashJobStatus {
     let job = view.job;
-    let Summary { counts, in_flight, held_up, failures, completed, truncated, superseded, .. } =
-        summary;
+    let Summary { counts, in_flight, failures, completed, truncated, superseded, .. } = summary;
     let done = counts.succeeded + counts.skipped;
     let all_final = done + counts.failed == counts.total;
     let finished = (all_final || halt.is_some()) && ledger.header.completed.is_some();
@@ -192,7 +119,7 @@ pub fn of_job(
     };
     status.batch = job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger));
     if let [only] = ledger.records.as_slice() {
-        status.host_endpoint = only.pinned.as_ref().map(|p| shown(&p.endpoint));
+        status.host_endpoint = only.pinned.as_ref().map(|p| shown(p.endpoint.as_str()));
         status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
     }
     // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.

@@ -6,17 +6,18 @@
 
 use std::collections::HashMap;
 
-use flashjob_api::flashjob::DeviceState as State;
+use flashjob_api::flashjob::DeviceState;
 
-use crate::flashjob::endpoint::normal;
+use crate::flashjob::endpoint::Board;
 use crate::flashjob::ledger::{Outcome, Pinned, Record};
 use crate::flashjob::round::Round;
+use crate::flashjob::step::{Action, Step, Wait};
 
 /// Which entries are at which board, and which are which Instance: with it a job of 100,000 devices that are all found at
 /// once is looked through once, not once for each.
 #[derive(Default)]
 pub(crate) struct Places {
-    by_board: HashMap<String, Vec<usize>>,
+    by_board: HashMap<Board<'static>, Vec<usize>>,
     by_instance: HashMap<(String, String), Vec<usize>>,
 }
 
@@ -34,7 +35,7 @@ impl Places {
 
     /// An entry was found there.
     pub(crate) fn add(&mut self, index: usize, pinned: &Pinned) {
-        self.by_board.entry(normal(&pinned.endpoint).into_owned()).or_default().push(index);
+        self.by_board.entry(pinned.endpoint.board().into_owned()).or_default().push(index);
         let instance = (pinned.namespace.clone(), pinned.name.clone());
         self.by_instance.entry(instance).or_default().push(index);
     }
@@ -42,8 +43,8 @@ impl Places {
     /// The entries that are the same device, as far as that is known.
     pub(crate) fn at(&self, pinned: &Pinned) -> impl Iterator<Item = usize> {
         let instance = (pinned.namespace.clone(), pinned.name.clone());
-        let lists =
-            [self.by_board.get(&*normal(&pinned.endpoint)), self.by_instance.get(&instance)];
+        let board = self.by_board.get(pinned.endpoint.board().as_str());
+        let lists = [board, self.by_instance.get(&instance)];
         lists.into_iter().flatten().flatten().copied()
     }
 }
@@ -67,7 +68,7 @@ impl Round<'_> {
     }
 
     /// A device that was left out: is the entry that stands for it done, under way, or gone?
-    pub(crate) fn stand_in(&mut self, index: usize, record: &Record) {
+    pub(crate) fn stand_in(&mut self, index: usize, record: &Record) -> Step {
         let revision = &self.ledger.header.revision;
         let records = &self.ledger.records;
         let places = self.places.get_or_insert_with(|| Places::of(records));
@@ -82,15 +83,14 @@ impl Round<'_> {
         let first = others().find(is_first).or_else(|| others().next());
         match first.and_then(|place| records.get(place)) {
             Some(first) if !first.twin && is_done_in(first, revision) => {
-                self.summary.count_final(record, Outcome::Skipped);
+                Step::Final(Outcome::Skipped)
             }
-            // It shares what became of the other, and is told of there.
-            Some(_) => self.summary.counts.skipped += 1,
+            // It shares what became of the other.
+            Some(_) => Step::Duplicate,
             None => {
                 let next = Record { twin: false, ..record.clone() };
                 let next = next.renewed(&self.view.job.uid, &record.revision, self.now);
-                self.waits(record, State::Pending, "not its turn yet", None);
-                self.change.records.entry(index).or_insert(next);
+                Wait::new(DeviceState::Pending, "not its turn yet").then(Action::Write(next))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! How boards reach their flash Pods: scarce addresses, node ports, the node's own network.
 
 use flashjob_plan::flashjob::addresses::Waiting;
+use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{NewObject, Plan, Settings};
 use jiff::SignedDuration;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 fn services(world: &World) -> usize {
-    world.children.values().filter(|c| c.service.here().is_some()).count()
+    world.children().values().filter(|c| c.service.here().is_some()).count()
 }
 
 fn pods(plan: &Plan) -> Vec<&k8s_openapi::api::core::v1::Pod> {
@@ -31,7 +32,7 @@ fn another_waits(world: &mut World, namespace: &str) {
         since: world.now,
         until: world.now + SignedDuration::from_secs(86400),
     };
-    world.waits.wait("another job", Some(waiting), world.now);
+    world.waits.wait(&"another job".into(), Some(waiting), world.now);
 }
 
 fn an_address_is_given(world: &mut World) {
@@ -91,7 +92,7 @@ fn addresses_of_devices_that_rest_go_to_those_who_wait() {
     world.after(6);
     world.settle();
     assert_eq!(services(&world), 0);
-    world.waits.wait("another job", None, world.now);
+    world.waits.wait(&"another job".into(), None, world.now);
     world.after(60);
     world.settle();
     assert!(world.record("a").open, "it is tried again with a new one");
@@ -129,8 +130,8 @@ fn a_device_that_failed_gives_way_to_those_not_tried_yet() {
     world.gets_address("b");
     world.settle();
     assert!(world.record("b").open);
-    let target = world.record("c").target.clone();
-    assert!(world.children[&target].service.here().is_some(), "c is next");
+    let target = world.record("c").target;
+    assert!(world.children()[&target].service.here().is_some(), "c is next");
     for device in ["b", "c"] {
         world.ends(device, 0, "");
         world.settle();
@@ -154,7 +155,7 @@ fn a_device_that_failures_leave_no_room_for_gives_its_address_to_those_who_wait(
     world.after(6);
     world.settle();
     assert_eq!(services(&world), 0);
-    world.waits.wait("another job", None, world.now);
+    world.waits.wait(&"another job".into(), None, world.now);
     world.after(60);
     world.settle();
     assert_eq!((world.record("a").open, world.record("b").open), (true, false));
@@ -191,7 +192,7 @@ fn beside_one_that_nobody_serves(namespace: &str, service: Value, wanted: Value)
     world.after(10);
     let waiting = unserved.settle().waiting;
     assert_eq!(waiting.as_ref().map(|w| w.until.as_second()), Some(86400));
-    world.waits.wait("unserved-uid", waiting, world.now);
+    world.waits.wait(&"unserved-uid".into(), waiting, world.now);
     world
 }
 
@@ -285,13 +286,13 @@ fn a_node_port_is_for_one_device_at_a_time() {
 fn the_node_port_is_one_for_all_jobs() {
     let mut world = World::new(&["a"], json!({ "service": { "type": "NodePort" } }));
     world.introduce("other", "ns/other-job", 5);
-    world.boards.hold("other", vec!["node port 4433".into()]);
+    world.boards.hold(&"other".into(), vec![Lock::NodePort]);
     let plan = world.settle();
     assert_eq!(services(&world), 0);
-    assert_eq!(plan.wants, ["node port 4433"]);
-    world.boards.hold("other", vec![]);
+    assert_eq!(plan.wants, [Lock::NodePort]);
+    world.boards.hold(&"other".into(), vec![]);
     let plan = world.step();
-    assert!(plan.claims.is_some_and(|c| c.contains(&"node port 4433".to_owned())));
+    assert!(plan.claims.is_some_and(|c| c.contains(&Lock::NodePort)));
 }
 
 #[test]
@@ -321,5 +322,5 @@ fn a_service_that_is_not_what_the_job_asks_for_now_is_made_anew() {
     world.edit(&["a"], json!({ "service": { "type": "NodePort" } }));
     world.settle();
     assert!(world.record("a").open);
-    assert!(world.children.values().all(|c| c.service.here().unwrap().node_port));
+    assert!(world.children().values().all(|c| c.service.here().unwrap().node_port));
 }

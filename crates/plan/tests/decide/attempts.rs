@@ -143,7 +143,7 @@ fn some_failures_are_final_at_once() {
     assert_eq!(reason(&world.settle()), "SignatureInvalid");
     let mut world = World::new(&["a"], json!({ "device": "ESP-32_s3" }));
     assert_eq!(reason(&world.settle()), "WrongDevice");
-    assert!(world.children.is_empty(), "nothing was made for it");
+    assert!(world.children().is_empty(), "nothing was made for it");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_vanished_pod_is_a_counted_attempt() {
     let mut world = World::new(&["a"], json!({ "retry": { "limit": 0 } }));
     world.settle();
     world.runs("a");
-    world.pod("a").gone = true;
+    world.loses_pod("a");
     assert_eq!(reason(&world.settle()), "PodLost");
 }
 
@@ -160,7 +160,7 @@ fn a_pod_that_vanished_after_its_end_was_seen_is_not_lost() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
     world.ends("a", 0, "");
-    world.pod("a").gone = true;
+    world.loses_pod("a");
     assert_eq!(phase(&world.settle()), Phase::Completed);
     assert_eq!(world.record("a").attempt, 1, "it is not flashed again");
 }
@@ -198,17 +198,16 @@ fn a_refused_create_is_no_attempt_and_ends_as_create_refused() {
     let mut world = World::new(&["a"], json!({}));
     world.step();
     world.step();
-    let target = world.record("a").target.clone();
+    let target = world.record("a").target;
     let refusal = Refusal {
         message: "exceeded quota".into(),
         definite: true,
         conflict: false,
         since: world.now,
         times: 1,
-        retry_at: world.now + jiff::SignedDuration::from_secs(1),
+        retry_at: world.now,
     };
-    let children = world.children.entry(target.clone()).or_default();
-    children.service.refused = Some(refusal);
+    world.index.refuse(&world.job.uid, target, Kind::Service, refusal);
     let plan = world.decide();
     assert!(plan.creates.is_empty() && state(&plan, "a") == "BackOff");
     world.after(1);
@@ -224,7 +223,12 @@ fn no_more_than_max_parallel_at_once() {
     let devices = ["a", "b", "c", "d", "e"];
     let mut world = World::new(&devices, json!({ "rollout": { "maxParallel": 2 } }));
     let pods = |world: &World| {
-        world.children.values().flat_map(|c| c.pods.values()).filter(|p| p.here().is_some()).count()
+        world
+            .children()
+            .values()
+            .flat_map(|c| c.pods.values())
+            .filter(|p| p.here().is_some())
+            .count()
     };
     world.settle();
     assert_eq!(pods(&world), 2);
@@ -233,7 +237,7 @@ fn no_more_than_max_parallel_at_once() {
             .iter()
             .filter(|d| {
                 let record = world.record(d);
-                let children = world.children.get(&record.target);
+                let children = world.children().get(&record.target);
                 children.is_some_and(|c| c.pods.values().any(|p| p.here().is_some()))
             })
             .map(|d| (*d).to_owned())

@@ -4,26 +4,27 @@ use flashjob_api::flashjob::Phase;
 use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::boards_held;
 use flashjob_plan::flashjob::facts::DeviceNamespaces;
+use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::ledger::Outcome;
 use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::world::World;
-use crate::{phase, state};
+use crate::{lock, phase, state};
 
 #[test]
 fn a_board_stays_held_until_its_pod_is_over() {
     let mut world = World::new(&["a"], json!({ "retry": { "limit": 0 } }));
     world.settle();
     world.runs("a");
-    let target = world.record("a").target.clone();
+    let target = world.record("a").target;
     world.after(660);
     world.step();
     // The result is written; the Pod is still there.
     let deleting = world.decide();
-    assert_eq!(deleting.claims, Some(vec!["at-a".into()]));
-    world.children.get_mut(&target).unwrap().pods.get_mut(&1).unwrap().gone = true;
+    assert_eq!(deleting.claims, Some(vec![lock("at-a")]));
+    world.lose_pod(target, 1);
     assert_eq!(world.decide().claims, Some(vec![]));
 }
 
@@ -31,12 +32,12 @@ fn a_board_stays_held_until_its_pod_is_over() {
 fn a_board_that_another_job_holds_is_waited_for() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("other", "ns/other", 5);
-    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.hold(&"other".into(), vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
-    assert_eq!(plan.claims, Some(vec!["at-b".into()]));
-    world.boards.hold("other", vec![]);
+    assert_eq!(plan.claims, Some(vec![lock("at-b")]));
+    world.boards.hold(&"other".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -46,8 +47,8 @@ fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("thief", "elsewhere/thief", 5);
-    world.boards.hold("thief", vec!["at-a".into()]);
-    world.boards.want("thief", vec!["at-b".into()]);
+    world.boards.hold(&"thief".into(), vec![lock("at-a")]);
+    world.boards.want(&"thief".into(), vec![lock("at-b")]);
     let states = |world: &World| ["a", "b"].map(|device| state(&world.decide(), device));
     world.step();
     world.step();
@@ -62,7 +63,7 @@ fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
         uid: format!("{name}-elsewhere"),
         namespace: "elsewhere".into(),
         name: name.into(),
-        endpoint: format!("http://at-{name}/"),
+        endpoint: format!("http://at-{name}/").into(),
         ..Instance::default()
     };
     world.instances.insert(elsewhere("a"));
@@ -78,10 +79,10 @@ fn who_holds_a_board_without_leave_does_not_hide_who_has_it() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("thief", "elsewhere/thief", 5);
     world.introduce("other", "ns/other", 5);
-    world.boards.hold("thief", vec!["at-a".into()]);
-    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.hold(&"thief".into(), vec![lock("at-a")]);
+    world.boards.hold(&"other".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
-    world.boards.hold("other", vec![]);
+    world.boards.hold(&"other".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -91,11 +92,11 @@ fn what_this_process_has_begun_holds_its_board_whatever_akri_shows_later() {
     let mut world = World::new(&["a"], json!({}));
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("early", "elsewhere/early", 5);
-    world.boards.start("early", "http://at-a");
-    world.boards.hold("early", vec!["at-a".into()]);
+    world.boards.start(&"early".into(), &"http://at-a".into());
+    world.boards.hold(&"early".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
-    world.boards.hold("early", vec![]);
-    world.boards.hold("early", vec!["at-a".into()]);
+    world.boards.hold(&"early".into(), vec![]);
+    world.boards.hold(&"early".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Starting", "that one is over");
 }
 
@@ -110,7 +111,7 @@ fn a_ledger_leads_to_no_board_that_the_job_may_not_use() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     let plan = world.settle();
     assert_eq!(state(&plan, "ns/a"), "Offline");
-    assert!(world.children.is_empty(), "{:?}", world.children);
+    assert!(world.children().is_empty(), "{:?}", world.children());
 }
 
 #[test]
@@ -122,18 +123,18 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.boards = Boards::default();
     world.introduce("job-uid", "ns/job", 0);
     world.introduce("other", "ns/other", 5);
-    world.boards.know("job-uid", "at-a");
-    world.boards.hold("other", vec!["at-a".into()]);
+    world.boards.know(&"job-uid".into(), &"at-a".into());
+    world.boards.hold(&"other".into(), vec![lock("at-a")]);
     world.gets_address("a");
     let plan = world.settle();
     assert_eq!((state(&plan, "a").as_str(), world.record("a").attempt), ("Blocked", 0));
     // What the other has flashed meanwhile is not undone.
     world.after(10);
-    world.boards.flashed("other", "at-a", world.now);
-    world.boards.hold("other", vec![]);
+    world.boards.flashed(&"other".into(), &"at-a".into(), world.now);
+    world.boards.hold(&"other".into(), vec![]);
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
-    assert!(world.children.is_empty(), "and its Service is given back");
+    assert!(world.children().is_empty(), "and its Service is given back");
 }
 
 #[test]
@@ -141,13 +142,13 @@ fn after_a_restart_a_job_holds_what_it_has_a_service_or_an_open_attempt_for() {
     let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "maxParallel": 1 } }));
     world.addresses = false;
     world.settle();
-    let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
-    assert_eq!(held(&world), ["at-a"]);
+    let held = |world: &World| boards_held(world.ledger.as_ref(), world.children(), world.now);
+    assert_eq!(held(&world), [lock("at-a")]);
     world.gets_address("a");
     world.settle();
-    assert_eq!(held(&world), ["at-a", "at-b"], "b has a Service ahead of its turn");
-    world.children.clear();
-    assert_eq!(held(&world), ["at-a"], "its attempt is open");
+    assert_eq!(held(&world), [lock("at-a"), lock("at-b")], "b has a Service ahead of its turn");
+    world.index = Index::default();
+    assert_eq!(held(&world), [lock("at-a")], "its attempt is open");
 }
 
 #[test]
@@ -155,14 +156,14 @@ fn after_a_restart_a_job_holds_what_its_pods_are_at_whatever_its_ledger_says() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
     world.runs("a");
-    let held = |world: &World| boards_held(world.ledger.as_ref(), &world.children, world.now);
+    let held = |world: &World| boards_held(world.ledger.as_ref(), world.children(), world.now);
     // Closed and renewed for another firmware while the Pod was still at work.
     let ledger = world.ledger.as_mut().unwrap();
-    ledger.records[0] = ledger.records[0].renewed("job-uid", "another", world.now);
-    assert_eq!(held(&world), ["at-a"]);
+    ledger.records[0] = ledger.records[0].renewed(&"job-uid".into(), "another", world.now);
+    assert_eq!(held(&world), [lock("at-a")]);
     world.ledger = None;
-    assert_eq!(held(&world), ["at-a"], "its ledger is lost");
-    world.children.clear();
+    assert_eq!(held(&world), [lock("at-a")], "its ledger is lost");
+    world.index = Index::default();
     assert!(held(&world).is_empty());
 }
 
@@ -171,12 +172,12 @@ fn an_older_job_that_wants_a_board_now_goes_first() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("older", "ns/older", 5);
-    world.boards.know("older", "at-a");
-    world.boards.want("older", vec!["at-a".into()]);
+    world.boards.know(&"older".into(), &"at-a".into());
+    world.boards.want(&"older".into(), vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
-    assert_eq!(plan.wants, ["at-a"]);
-    world.boards.want("older", vec![]);
+    assert_eq!(plan.wants, [lock("at-a")]);
+    world.boards.want(&"older".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -186,7 +187,7 @@ fn an_older_job_that_is_seen_late_does_not_undo_what_a_newer_one_has_flashed() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("newer", "ns/newer", 5);
     world.after(10);
-    world.boards.flashed("newer", "at-a", world.now);
+    world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.settle();
     assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
@@ -198,7 +199,7 @@ fn what_was_flashed_in_the_second_that_a_job_was_made_in_came_before_it() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("same-second", "ns/sooner-and-later-in-the-alphabet", 0);
     world.now += SignedDuration::from_millis(600);
-    world.boards.flashed("same-second", "at-a", world.now);
+    world.boards.flashed(&"same-second".into(), &"at-a".into(), world.now);
     world.now += SignedDuration::from_millis(300);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
@@ -209,7 +210,7 @@ fn what_was_flashed_after_a_job_was_seen_came_after_it_also_in_the_second_that_i
     world.first_seen = world.now + SignedDuration::from_millis(200);
     world.introduce("same-second", "ns/later", 0);
     world.now += SignedDuration::from_millis(600);
-    world.boards.flashed("same-second", "at-a", world.now);
+    world.boards.flashed(&"same-second".into(), &"at-a".into(), world.now);
     // Its ledger could not be written before.
     world.now += SignedDuration::from_millis(300);
     world.settle();
@@ -222,7 +223,7 @@ fn what_a_newer_job_has_flashed_since_is_not_undone() {
     world.settle();
     world.introduce("newer", "ns/newer", 5);
     world.after(10);
-    world.boards.flashed("newer", "at-a", world.now);
+    world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.edit(&["a"], json!({}));
     let plan = world.settle();
@@ -243,13 +244,13 @@ fn what_is_locked_is_what_is_flashed() {
     let address = |world: &World| world.record("a").pinned.clone().unwrap().endpoint;
     let mut world = World::new(&["a"], json!({ "hostEndpoint": "10.0.0.9" }));
     let plan = world.settle();
-    assert_eq!((plan.claims, address(&world)), (Some(vec!["10.0.0.9".into()]), "10.0.0.9".into()));
+    assert_eq!((plan.claims, address(&world)), (Some(vec![lock("10.0.0.9")]), "10.0.0.9".into()));
     // The board comes back at another address, for the next attempt.
     world.edit(&["a"], json!({ "retry": { "backoffSeconds": 0 } }));
     world.settle();
     world.ends("a", 1, "");
     let plan = world.settle();
-    assert_eq!((plan.claims, address(&world)), (Some(vec!["at-a".into()]), "at-a".into()));
+    assert_eq!((plan.claims, address(&world)), (Some(vec![lock("at-a")]), "at-a".into()));
 }
 
 #[test]
@@ -258,5 +259,5 @@ fn a_job_that_lost_its_ledger_still_holds_the_board_its_pod_works_on() {
     world.settle();
     world.runs("a");
     world.ledger = None;
-    assert_eq!(world.step().claims, Some(vec!["at-a".into()]));
+    assert_eq!(world.step().claims, Some(vec![lock("at-a")]));
 }

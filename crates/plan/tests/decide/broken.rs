@@ -101,7 +101,7 @@ fn go_on_with(world: &World, data: &[Shard]) -> Result<(), String> {
     let read = Ledger::read(&world.job.uid, data);
     let state = read.as_ref().map_or_else(|e| LedgerState::Broken(e), LedgerState::Sealed);
     for settled in [false, true] {
-        let (instances, children, boards) = (&world.instances, &world.children, &world.boards);
+        let (instances, children, boards) = (&world.instances, world.children(), &world.boards);
         let plan =
             decide(&view(&world.job, state, instances, children, boards, settled), world.now);
         let status = plan.status.expect("a job with a ledger has a status");
@@ -159,9 +159,9 @@ fn every_field_of_a_ledger_may_say_anything() {
 #[test]
 fn a_ledger_that_makes_no_sense_says_what_is_wrong_with_which_shard() {
     let now = Timestamp::UNIX_EPOCH;
-    let record = |n| Record::new("uid", &format!("device {n}"), "rev", now);
+    let record = |n| Record::new(&"uid".into(), &format!("device {n}"), "rev", now);
     let records = (0..600).map(record).collect();
-    let data = shards(&Ledger::new("uid", 1, ("f", "v"), records, now));
+    let data = shards(&Ledger::new(&"uid".into(), 1, ("f", "v"), records, now));
     type Change = fn(&mut Vec<Shard>);
     let field = |data: &mut Vec<Shard>, shard: usize, key: &str, field: &str, to: Value| {
         let mut value: Value = serde_json::from_str(&data[shard][key]).unwrap();
@@ -204,7 +204,7 @@ fn a_ledger_that_makes_no_sense_says_what_is_wrong_with_which_shard() {
     for (shard, key, name, to, says) in numbers {
         let mut data = data.clone();
         field(&mut data, shard, key, name, to);
-        let wrong = Ledger::read("uid", &data).unwrap_err();
+        let wrong = Ledger::read(&"uid".into(), &data).unwrap_err();
         assert!(wrong.contains(says), "{wrong}");
     }
     let shapes: [(Change, &str); 7] = [
@@ -222,7 +222,7 @@ fn a_ledger_that_makes_no_sense_says_what_is_wrong_with_which_shard() {
     for (change, says) in shapes {
         let mut data = data.clone();
         change(&mut data);
-        let wrong = Ledger::read("uid", &data).unwrap_err();
+        let wrong = Ledger::read(&"uid".into(), &data).unwrap_err();
         assert!(wrong.contains(says), "{wrong}");
     }
 }
@@ -230,16 +230,16 @@ fn a_ledger_that_makes_no_sense_says_what_is_wrong_with_which_shard() {
 #[test]
 fn a_ledger_without_end_is_refused_at_its_limit() {
     let now = Timestamp::UNIX_EPOCH;
-    let record = |n: usize| Record::new("uid", &n.to_string(), "rev", now);
+    let record = |n: usize| Record::new(&"uid".into(), &n.to_string(), "rev", now);
     let mut ledger =
-        Ledger::new("uid", 1, ("f", "v"), (0..MOST_DEVICES).map(record).collect(), now);
-    let mut reader = Reader::new("uid");
+        Ledger::new(&"uid".into(), 1, ("f", "v"), (0..MOST_DEVICES).map(record).collect(), now);
+    let mut reader = Reader::new(&"uid".into());
     for shard in 0..ledger.shards() {
         reader.add(&ledger.shard_data(shard)).unwrap();
     }
     assert_eq!(reader.finish().unwrap().records.len(), MOST_DEVICES);
     ledger.records.push(record(MOST_DEVICES));
-    let wrong = Ledger::read("uid", &shards(&ledger)).unwrap_err();
+    let wrong = Ledger::read(&"uid".into(), &shards(&ledger)).unwrap_err();
     assert!(wrong.contains("device-200000 is one more than"), "{wrong}");
 }
 
@@ -248,7 +248,8 @@ fn an_edit_that_asks_for_more_devices_than_a_ledger_holds_is_refused_and_nothing
     let mut world = World::new(&["a", "b"], json!({}));
     world.settle();
     let ledger = world.ledger.as_mut().unwrap();
-    let filler = Record { dropped: true, ..Record::new("job-uid", "gone", "rev", world.now) };
+    let filler =
+        Record { dropped: true, ..Record::new(&"job-uid".into(), "gone", "rev", world.now) };
     ledger.records.resize(MOST_DEVICES, filler);
     ledger.header.devices = MOST_DEVICES;
     world.edit(&["a", "b", "c"], json!({}));

@@ -28,7 +28,14 @@ mod world;
 
 use flashjob_api::flashjob::Phase;
 use flashjob_plan::flashjob::Plan;
+use flashjob_plan::flashjob::boards::Lock;
+use flashjob_plan::flashjob::ids::Target;
 use world::World;
+
+/// The lock on the board at this address.
+fn lock(endpoint: &str) -> Lock<'static> {
+    Lock::board(&endpoint.into()).into_owned()
+}
 
 fn phase(plan: &Plan) -> Phase {
     plan.status.as_ref().unwrap().phase.unwrap()
@@ -74,8 +81,8 @@ fn reasons(plan: &Plan) {
 /// The devices that have a Pod now.
 fn at_work(world: &World) -> Vec<String> {
     let records = &world.ledger.as_ref().unwrap().records;
-    let has_pod = |target: &String| {
-        let children = world.children.get(target);
+    let has_pod = |target: &Target| {
+        let children = world.children().get(target);
         children.is_some_and(|c| c.pods.values().any(|p| p.here().is_some()))
     };
     records.iter().filter(|r| has_pod(&r.target)).map(|r| r.device.clone()).collect()

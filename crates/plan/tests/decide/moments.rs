@@ -4,6 +4,7 @@ use flashjob_plan::flashjob::ledger::Outcome;
 use flashjob_plan::flashjob::{LedgerPlan, NewObject, Plan};
 use serde_json::json;
 
+use crate::lock;
 use crate::world::World;
 
 fn firmware_of_new_pods(plan: &Plan) -> Vec<String> {
@@ -72,11 +73,14 @@ fn the_first_batch_comes_with_the_ledger() {
 fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("newer", "ns/newer", 1);
-    world.boards.know("newer", "at-a");
+    world.boards.know(&"newer".into(), &"at-a".into());
     for _ in 0..2 {
         world.step();
-        assert_eq!(world.boards.in_the_way("newer", "at-a", |_| true).as_deref(), Some("ns/job"));
-        assert!(world.boards.is_shared("newer", "at-a"));
+        assert_eq!(
+            world.boards.in_the_way(&"newer".into(), &lock("at-a"), |_| true).as_deref(),
+            Some("ns/job")
+        );
+        assert!(world.boards.is_shared(&"newer".into(), &"at-a".into()));
     }
 }
 

@@ -1,14 +1,14 @@
 //! What holds for two jobs in two namespaces that share boards, whatever happens.
 
 use flashjob_plan::flashjob::boards::Boards;
-use flashjob_plan::flashjob::facts::{Container, Pod, PodPhase};
+use flashjob_plan::flashjob::facts::Container;
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
 use flashjob_plan::flashjob::{NewObject, Plan, boards_held};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::reasons;
-use crate::world::World;
+use crate::world::{World, ended, is_running, started};
 
 /// The boards of the older job and of the newer one.
 const DEVICES: [[&str; 2]; 2] = [["ns/a", "ns/b"], ["ns/b", "ns/c"]];
@@ -110,12 +110,10 @@ impl Pair {
             }
             Event::Start => self.jobs.iter_mut().for_each(start),
             Event::End(job, well) => {
-                let running = self.jobs[*job].pods_mut().find(|(_, _, pod)| is_running(pod));
-                if let Some((_, _, pod)) = running {
-                    let exit_code = i32::from(!well);
-                    let end = Container::Ended { exit_code, reason: None, message: None, at: None };
-                    pod.container = end;
-                    pod.phase = if *well { PodPhase::Succeeded } else { PodPhase::Failed };
+                let world = &mut self.jobs[*job];
+                let running = world.pods().into_iter().find(|(.., pod)| is_running(pod));
+                if let Some((target, attempt, pod)) = running {
+                    world.see_pod(target, attempt, ended(pod, i32::from(!well), ""));
                 }
             }
             Event::LetGo => self.jobs.iter_mut().for_each(World::let_go),
@@ -136,13 +134,13 @@ impl Pair {
             let seniority = world.boards.seniority(&uid).cloned();
             self.boards.introduce(&uid, seniority.unwrap_or_default());
             let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
-            let open = records.clone().filter(|r| r.open).filter_map(|r| r.pinned.as_ref());
-            self.boards.hold(&uid, open.map(|pinned| pinned.endpoint.clone()).collect());
+            let open = records.clone().filter(|r| r.open).filter_map(Record::lock);
+            self.boards.hold(&uid, open.collect());
             records.clone().for_each(|record| self.boards.learn(&uid, record));
             world.settled = !records.clone().any(|r| r.open);
         }
         for world in &self.jobs {
-            let held = boards_held(world.ledger.as_ref(), &world.children, world.now);
+            let held = boards_held(world.ledger.as_ref(), world.children(), world.now);
             self.boards.hold(&world.job.uid, held);
         }
     }
@@ -180,11 +178,11 @@ impl Pair {
         }
     }
 
-    fn no_board_has_two_pods(&mut self) {
+    fn no_board_has_two_pods(&self) {
         let mut boards: Vec<String> = Vec::new();
-        for world in &mut self.jobs {
-            let at_work = world.pods_mut().filter(|(_, _, pod)| is_running(pod));
-            let at_work: Vec<String> = at_work.map(|(_, _, pod)| pod.endpoint.clone()).collect();
+        for world in &self.jobs {
+            let at_work = world.pods().into_iter().filter(|(.., pod)| is_running(pod));
+            let at_work: Vec<String> = at_work.map(|(.., pod)| pod.endpoint.to_string()).collect();
             assert!(at_work.len() <= self.shape.parallel, "{at_work:?} at once");
             boards.extend(at_work);
         }
@@ -220,23 +218,17 @@ impl Pair {
 /// A kubelet starts a container exactly if its permit is in the ledger.
 fn start(world: &mut World) {
     let Some(ledger) = world.ledger.clone() else { return };
-    let now = world.now;
-    for (target, attempt, pod) in world.pods_mut() {
+    for (target, attempt, pod) in world.pods() {
         let permitted =
-            ledger.records.iter().any(|r| &r.target == target && r.permit && r.attempt == attempt);
+            ledger.records.iter().any(|r| r.target == target && r.permit && r.attempt == attempt);
         if permitted && !pod.started() && pod.deleting.is_none() {
-            pod.phase = PodPhase::Running;
-            pod.container = Container::Running(Some(now));
+            world.see_pod(target, attempt, started(pod));
         }
     }
 }
 
-fn is_running(pod: &Pod) -> bool {
-    matches!(pod.container, Container::Running(_))
-}
-
 fn has_failed(world: &World, record: &Record) -> bool {
-    let pod = world.children.get(&record.target).and_then(|c| c.pods.get(&record.attempt));
+    let pod = world.children().get(&record.target).and_then(|c| c.pods.get(&record.attempt));
     let ended = pod.and_then(|slot| slot.here()).map(|pod| &pod.container);
     record.open && matches!(ended, Some(Container::Ended { exit_code: 1, .. }))
 }

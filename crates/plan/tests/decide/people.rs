@@ -2,13 +2,13 @@
 //! without an end.
 
 use flashjob_api::flashjob::Phase;
-use flashjob_plan::flashjob::facts::{Container, DeviceNamespaces, Pod};
+use flashjob_plan::flashjob::facts::{Container, DeviceNamespaces, Pod, Service};
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::ledger::Outcome;
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{phase, reason, state};
+use crate::{lock, phase, reason, state};
 
 /// A board of this type at this address, in any namespace.
 fn board(path: &str, endpoint: &str, device: &str) -> Instance {
@@ -23,8 +23,8 @@ fn board(path: &str, endpoint: &str, device: &str) -> Instance {
     }
 }
 
-fn pods(world: &mut World) -> Vec<Pod> {
-    world.pods_mut().map(|(_, _, pod)| pod.clone()).collect()
+fn pods(world: &World) -> Vec<Pod> {
+    world.pods().into_iter().map(|(.., pod)| pod).collect()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_lower_deadline_or_a_slip_in_an_edit_ends_no_flash_under_way() {
         world.after(1000);
         world.edit(&["a"], slip.clone());
         world.settle();
-        assert!(world.record("a").open && pods(&mut world).len() == 1, "{slip}");
+        assert!(world.record("a").open && pods(&world).len() == 1, "{slip}");
         world.ends("a", 0, "");
         world.settle();
         assert_eq!(world.record("a").outcome, Some(Outcome::Succeeded), "{slip}");
@@ -73,7 +73,7 @@ fn the_end_of_a_pod_frees_its_board_over_firmwares_and_entries() {
         world.after(60);
         let plan = world.settle();
         assert_eq!(state(&plan, devices[0]), "BackOff", "the old Pod is in its grace period");
-        assert_eq!((pods(&mut world).len(), plan.claims), (1, Some(vec!["at-a".into()])));
+        assert_eq!((pods(&world).len(), plan.claims), (1, Some(vec![lock("at-a")])));
         world.let_go();
         assert_eq!(state(&world.settle(), devices[0]), "Starting");
     }
@@ -89,7 +89,7 @@ fn a_device_that_was_taken_out_keeps_its_board_until_its_pod_has_ended() {
     world.after(70);
     world.settle();
     world.edit(&["b"], json!({ "firmware": "f:2" }));
-    let held = |world: &mut World| world.settle().claims.unwrap().contains(&"at-a".to_owned());
+    let held = |world: &mut World| world.settle().claims.unwrap().contains(&lock("at-a"));
     assert!(held(&mut world));
     world.let_go();
     assert!(!held(&mut world));
@@ -107,8 +107,8 @@ fn a_board_that_moved_while_its_permit_waited_is_not_flashed_at_its_old_address(
     world.instances.insert(board("ns/c", "at-b", "esp32s3"));
     world.ends("a", 0, "");
     world.settle();
-    let at = pods(&mut world).into_iter().map(|pod| pod.endpoint).collect::<Vec<_>>();
-    assert_eq!(at, ["at-elsewhere"]);
+    let at = pods(&world).into_iter().map(|pod| pod.endpoint).collect::<Vec<_>>();
+    assert_eq!(at, ["at-elsewhere".into()]);
     assert_eq!(world.record("b").attempt, 2, "the permit for the old address was withdrawn");
 }
 
@@ -121,7 +121,7 @@ fn one_board_in_two_namespaces_or_written_in_two_ways_is_flashed_once() {
         world.edit(&[], spec);
         world.job.generation = 1;
         world.settle();
-        let made = pods(&mut world).len();
+        let made = pods(&world).len();
         (world, made)
     };
     let (world, made) = two(json!({ "uuid": ["ns/x", "other/y"] }));
@@ -201,7 +201,7 @@ fn the_type_in_a_selector_guards_as_that_in_the_spec_does() {
     world.instances.insert(board("ns/a", "at-a", "esp32s3"));
     world.edit(&[], json!({ "uuid": [], "deviceSelector": selector }));
     assert_eq!(reason(&world.settle()), "WrongDevice");
-    assert!(pods(&mut world).is_empty());
+    assert!(pods(&world).is_empty());
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn deadlines_run_by_the_operators_clock() {
     world.settle();
     world.after(100_000);
     let now = world.now;
-    let pod = world.pod("a").seen.clone().unwrap();
+    let pod = world.pod("a");
     // The node's clock is far behind, or ahead.
     for skewed in [-50_000, 50_000] {
         let at = now + jiff::SignedDuration::from_secs(skewed);
@@ -248,14 +248,14 @@ fn a_pod_that_never_goes_holds_its_board_and_not_the_batch() {
     let plan = world.settle();
     assert_eq!(reason(&plan), "NodeLost");
     assert_eq!(state(&plan, "b"), "Starting");
-    assert_eq!(plan.claims, Some(vec!["at-a".into(), "at-b".into()]));
-    let service = world.children[&world.record("a").target].service.here().is_some();
+    assert_eq!(plan.claims, Some(vec![lock("at-a"), lock("at-b")]));
+    let service = world.children()[&world.record("a").target].service.here().is_some();
     assert!(service, "its address goes to nobody else");
     world.ends("b", 0, "");
     world.let_go();
     let done = world.settle();
     assert_eq!((phase(&done), done.claims), (Phase::Failed, Some(vec![])));
-    assert!(world.children.is_empty());
+    assert!(world.children().is_empty());
 }
 
 #[test]
@@ -263,15 +263,14 @@ fn a_service_that_never_goes_holds_its_board_and_not_the_batch() {
     let mut world = World::new(&["a", "b"], json!({ "rollout": { "batchSize": 1 } }));
     world.addresses = false;
     world.settle();
-    let (target, now) = (world.record("a").target.clone(), world.now);
-    let slot = &mut world.children.get_mut(&target).unwrap().service;
-    slot.seen.as_mut().unwrap().deleting = Some(now);
+    let service = world.service("a");
+    world.see_service(world.record("a").target, Service { deleting: Some(world.now), ..service });
     assert_eq!(state(&world.settle(), "a"), "Addressing");
     world.addresses = true;
     world.after(300);
     let plan = world.settle();
     assert_eq!((reason(&plan).as_str(), state(&plan, "b").as_str()), ("ServiceStuck", "Starting"));
-    assert_eq!(plan.claims, Some(vec!["at-a".into(), "at-b".into()]));
+    assert_eq!(plan.claims, Some(vec![lock("at-a"), lock("at-b")]));
 }
 
 #[test]
@@ -284,7 +283,7 @@ fn an_address_in_the_spec_leads_to_no_board_of_another_namespace() {
     world.job.generation = 1;
     let plan = world.settle();
     assert_eq!(reason(&plan), "WrongDevice");
-    assert!(world.children.is_empty() && plan.claims == Some(vec![]));
+    assert!(world.children().is_empty() && plan.claims == Some(vec![]));
 }
 
 #[test]
@@ -296,7 +295,7 @@ fn where_namespaces_have_their_own_boards_jobs_of_others_supersede_nothing() {
         world.settings.device_namespaces = reach;
         world.introduce("theirs", "theirs/newer", 5);
         world.after(10);
-        world.boards.flashed("theirs", "at-a:80", world.now);
+        world.boards.flashed(&"theirs".into(), &"at-a:80".into(), world.now);
         world.settle();
         assert_eq!(world.record("a").reason.as_deref(), expected);
     }

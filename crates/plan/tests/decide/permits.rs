@@ -29,7 +29,7 @@ fn a_device_taken_out_before_its_pod_was_made_is_not_flashed() {
     let done = world.settle();
     assert_eq!(phase(&done), Phase::Completed);
     assert_eq!(done.status.unwrap().done.as_deref(), Some("1/1"));
-    assert!(world.children.is_empty(), "its Service is gone, too");
+    assert!(world.children().is_empty(), "its Service is gone, too");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn one_at_a_time() -> Value {
 }
 
 fn services(world: &World) -> usize {
-    world.children.values().filter(|c| c.service.here().is_some()).count()
+    world.children().values().filter(|c| c.service.here().is_some()).count()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn who_waits_for_a_turn_is_looked_for_when_the_status_is_told() {
     assert!(!unheard.idle);
     world.introduce("other", "ns/other", 5);
     for board in ["at-c", "at-d"] {
-        world.boards.know("other", board);
+        world.boards.know(&"other".into(), &board.into());
     }
     assert_eq!(counts(&world.decide_unheard()).offline, 1, "others may wait for what it wants");
 }

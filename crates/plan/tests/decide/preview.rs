@@ -4,8 +4,8 @@ use flashjob_plan::flashjob::Settings;
 use flashjob_plan::flashjob::preview::{Fate, Foreseen, preview};
 use serde_json::{Value, json};
 
-use crate::at_work;
 use crate::world::World;
+use crate::{at_work, lock};
 
 fn foreseen(world: &World) -> Vec<Foreseen> {
     let World { job, instances, boards, now, .. } = world;
@@ -69,9 +69,9 @@ fn each_device_that_would_not_be_flashed_says_why() {
     world.instances.insert(current);
     world.introduce("old", "ns/old", -10);
     for job in ["old", "job-uid"] {
-        world.boards.know(job, "at-d");
+        world.boards.know(&job.into(), &"at-d".into());
     }
-    world.boards.hold("old", vec!["at-d".into()]);
+    world.boards.hold(&"old".into(), vec![lock("at-d")]);
     let told = foreseen(&world);
     let told: Vec<(&str, Fate, &str)> =
         told.iter().map(|d| (d.device.as_str(), d.fate, d.why.as_str())).collect();

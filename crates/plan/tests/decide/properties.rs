@@ -1,12 +1,11 @@
 //! What holds whatever happens: random worlds with crashes, lost and late writes, boards that come and go.
 
-use flashjob_plan::flashjob::facts::{Container, PodPhase};
 use flashjob_plan::flashjob::{Job, NewObject};
 use proptest::prelude::*;
 use serde_json::json;
 
 use crate::reasons;
-use crate::world::World;
+use crate::world::{World, ended, is_running, started};
 
 const DEVICES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -102,12 +101,9 @@ impl Run {
             }
             Event::Start => self.start(),
             Event::End { which, well } => {
-                let running: Vec<_> = world.pods_mut().filter(|(_, _, p)| is_running(p)).collect();
-                if let Some((_, _, pod)) = running.into_iter().nth(*which) {
-                    let exit_code = i32::from(!well);
-                    let end = Container::Ended { exit_code, reason: None, message: None, at: None };
-                    pod.container = end;
-                    pod.phase = if *well { PodPhase::Succeeded } else { PodPhase::Failed };
+                let mut running = world.pods().into_iter().filter(|(.., pod)| is_running(pod));
+                if let Some((target, attempt, pod)) = running.nth(*which) {
+                    world.see_pod(target, attempt, ended(pod, i32::from(!well), ""));
                 }
             }
             Event::Vanish(which) => world.vanish(*which),
@@ -128,15 +124,13 @@ impl Run {
     /// A kubelet starts a container exactly if its permit is in the ledger.
     fn start(&mut self) {
         let Some(ledger) = self.world.ledger.clone() else { return };
-        let now = self.world.now;
-        for (target, attempt, pod) in self.world.pods_mut() {
+        for (target, attempt, pod) in self.world.pods() {
             let device = ledger
                 .records
                 .iter()
-                .position(|r| &r.target == target && r.permit && r.attempt == attempt);
+                .position(|r| r.target == target && r.permit && r.attempt == attempt);
             let Some(device) = device.filter(|_| !pod.started()) else { continue };
-            pod.phase = PodPhase::Running;
-            pod.container = Container::Running(Some(now));
+            self.world.see_pod(target, attempt, started(pod));
             self.starts[device] += 1;
         }
     }
@@ -144,9 +138,10 @@ impl Run {
     fn check(&mut self) {
         let running: Vec<String> = self
             .world
-            .pods_mut()
-            .filter(|(_, _, p)| is_running(p))
-            .map(|(t, ..)| t.clone())
+            .pods()
+            .iter()
+            .filter(|(.., pod)| is_running(pod))
+            .map(|(target, ..)| target.to_string())
             .collect();
         assert!(running.len() <= self.parallel, "{running:?} at once");
         let mut once = running.clone();
@@ -181,10 +176,6 @@ impl Run {
         }
         panic!("the job does not end: {:#?}", self.world.decide());
     }
-}
-
-fn is_running(pod: &flashjob_plan::flashjob::facts::Pod) -> bool {
-    matches!(pod.container, Container::Running(_))
 }
 
 fn spec(parallel: usize, batch: usize, suspend: bool) -> serde_json::Value {

@@ -47,15 +47,15 @@ fn a_started_pod_of_another_process_is_adopted_and_one_that_has_not_is_ended() {
 fn a_late_pod_without_a_permit_is_removed() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
-    let late = world.pod("a").clone();
-    let target = world.record("a").target.clone();
-    world.pod("a").gone = true;
+    let late = world.pod("a");
+    let target = world.record("a").target;
+    world.loses_pod("a");
     world.settled = false;
     world.settle();
     world.ends("a", 0, "");
     world.settle();
     // Now the create of attempt 1 arrives after all.
-    world.children.entry(target).or_default().pods.insert(1, late);
+    world.see_pod(target, 1, late);
     let plan = world.step();
     assert_eq!(plan.deletes[0].kind, Kind::Pod(1));
     assert_eq!(phase(&world.settle()), Phase::Completed);
@@ -91,7 +91,7 @@ fn a_job_whose_ledger_is_gone_starts_nothing() {
 /// `kubectl get -o yaml`, another name, `kubectl apply`: the annotation and the finalizer come with it.
 #[test]
 fn an_annotation_that_was_copied_from_another_job_is_ignored_and_ones_own_is_not() {
-    let first = names::ledger("job", "uid-1", 0);
+    let first = names::ledger("job", &"uid-1".into(), 0);
     let spec = json!({ "uuid": ["a"], "firmware": "f", "version": "1", "flashjobPodImage": "i" });
     let job = |name: &str, uid: &str| {
         let metadata = ObjectMeta {
@@ -131,7 +131,7 @@ fn a_job_is_still_the_same_until_its_metadata_say_otherwise() {
     let written = ObjectMeta { resource_version: Some("2".into()), ..metadata.clone() };
     assert!(job.is_still(&written));
     let now = Some(Time(Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1)));
-    let ledger = names::ledger("job", "uid-1", 0);
+    let ledger = names::ledger("job", &"uid-1".into(), 0);
     for other in [
         ObjectMeta { generation: Some(2), ..metadata.clone() },
         ObjectMeta { uid: Some("uid-2".into()), ..metadata.clone() },

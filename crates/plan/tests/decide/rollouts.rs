@@ -102,7 +102,7 @@ fn an_aborted_job_ends_when_what_flashes_has_ended() {
     let ended = world.settle();
     assert_eq!(phase(&ended), Phase::Failed);
     assert_eq!(ended.status.unwrap().conditions[1].reason, "Aborted");
-    assert!(world.children.is_empty(), "Services are given back");
+    assert!(world.children().is_empty(), "Services are given back");
 }
 
 #[test]

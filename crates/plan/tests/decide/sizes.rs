@@ -4,7 +4,7 @@ use flashjob_api::flashjob::Phase;
 use serde_json::json;
 
 use crate::phase;
-use crate::world::World;
+use crate::world::{World, ended};
 
 /// What the API server and etcd take, with room to spare.
 const MOST_BYTES: usize = 512 * 1024;
@@ -30,14 +30,8 @@ fn run(devices: usize) -> flashjob_api::flashjob::FlashJobStatus {
             assert_eq!(phase(&plan), Phase::Completed);
             return status;
         }
-        for (_, _, pod) in world.pods_mut() {
-            pod.phase = flashjob_plan::flashjob::facts::PodPhase::Succeeded;
-            pod.container = flashjob_plan::flashjob::facts::Container::Ended {
-                exit_code: 0,
-                reason: None,
-                message: None,
-                at: None,
-            };
+        for (target, attempt, pod) in world.pods() {
+            world.see_pod(target, attempt, ended(pod, 0, ""));
         }
     }
     panic!("it has no end: {:?}", world.decide().status.map(|s| s.message));

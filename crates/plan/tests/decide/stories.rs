@@ -70,7 +70,7 @@ fn a_failed_attempt_and_its_retry() {
     story.after(10, "the pause is over; the Service is still there", nothing);
     story.after(5, "somebody removes the Pod while its container runs", |w| {
         w[0].runs("a");
-        w[0].pod("a").gone = true;
+        w[0].loses_pod("a");
     });
     story.ends("a-retry.txt");
 }
@@ -187,7 +187,7 @@ fn a_new_leader() {
         "the operator is killed: a runs, b's Pod waits, the create of c's Pod was lost",
         |w| {
             w[0].runs("a");
-            *w[0].pod("c") = Default::default();
+            w[0].forget_pod("c");
             w[0].settled = false;
         },
     );

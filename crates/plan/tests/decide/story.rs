@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use flashjob_plan::flashjob::boards::Boards;
+use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::ledger::{Header, Ledger, Outcome, Record};
 use flashjob_plan::flashjob::{Kind, LedgerPlan, NewObject, Plan};
 use jiff::Timestamp;
@@ -112,7 +113,7 @@ impl Story {
 type Lines = Vec<(&'static str, String)>;
 
 fn describe(plan: &Plan, before: Option<&Ledger>, world: &World, lines: &mut Lines) {
-    let names = |target: &String| {
+    let names = |target: &Target| {
         let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
         records.clone().find(|r| &r.target == target).map_or("?".into(), |r| r.device.clone())
     };

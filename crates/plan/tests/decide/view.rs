@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use flashjob_plan::flashjob::addresses::Addresses;
 use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::facts::Children;
+use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::instances::Instances;
 use flashjob_plan::flashjob::{Job, LedgerState, Settings, View};
 use jiff::Timestamp;
@@ -19,7 +20,7 @@ pub fn view<'a>(
     job: &'a Job,
     ledger: LedgerState<'a>,
     instances: &'a Instances,
-    children: &'a HashMap<String, Children>,
+    children: &'a HashMap<Target, Children>,
     boards: &'a Boards,
     settled: bool,
 ) -> View<'a> {

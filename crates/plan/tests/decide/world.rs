@@ -1,28 +1,30 @@
-//! A world for `decide`: it does what a plan asks for, at once and without fault, unless a test says otherwise.
+//! A world for `decide`: it does what a plan asks for, at once and without fault, unless a test says otherwise. What the
+//! operator knows of its objects is in the same [`Index`] that it has in a cluster.
 
 use std::collections::HashMap;
 
 use flashjob_plan::flashjob::addresses::Addresses;
 use flashjob_plan::flashjob::boards::{Boards, Seniority};
-use flashjob_plan::flashjob::facts::{Children, Container, Pod, PodPhase, Service, Slot};
-use flashjob_plan::flashjob::index;
+use flashjob_plan::flashjob::facts::Children;
+use flashjob_plan::flashjob::ids::Target;
+use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Record};
-use flashjob_plan::flashjob::names;
 use flashjob_plan::flashjob::spec::Spec;
-use flashjob_plan::flashjob::{
-    Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, View, decide,
-};
+use flashjob_plan::flashjob::{Job, Kind, LedgerPlan, LedgerState, Plan, Settings, View, decide};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::view::view;
 
+mod objects;
+pub use objects::{ended, is_running, started};
+
 pub struct World {
     pub job: Job,
     pub ledger: Option<Ledger>,
     pub instances: Instances,
-    pub children: HashMap<String, Children>,
+    pub index: Index,
     pub boards: Boards,
     pub settings: Settings,
     pub first_seen: Timestamp,
@@ -48,7 +50,7 @@ impl World {
             job: Job {
                 namespace: namespace.into(),
                 name: name.into(),
-                uid: format!("{name}-uid"),
+                uid: format!("{name}-uid").into(),
                 created: Timestamp::from_second(created).unwrap(),
                 generation: 1,
                 deleting: false,
@@ -58,7 +60,7 @@ impl World {
             },
             ledger: None,
             instances: Instances::default(),
-            children: HashMap::new(),
+            index: Index::default(),
             boards: Boards::default(),
             settings: Settings::default(),
             first_seen: Timestamp::MAX,
@@ -93,7 +95,7 @@ impl World {
             uid: format!("uid-{name}"),
             namespace: "ns".into(),
             name: name.into(),
-            endpoint: format!("at-{name}"),
+            endpoint: format!("at-{name}").into(),
             device: "esp32".into(),
             ..Instance::default()
         });
@@ -104,18 +106,23 @@ impl World {
         let created = Timestamp::from_second(created).unwrap();
         let (namespace, name) = path.split_once('/').unwrap();
         let seniority = Seniority { created, namespace: namespace.into(), name: name.into() };
-        self.boards.introduce(uid, seniority);
+        self.boards.introduce(&uid.into(), seniority);
     }
 
     pub fn after(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
     }
 
+    /// What the operator knows of the job's objects.
+    pub fn children(&self) -> &HashMap<Target, Children> {
+        self.index.children(&self.job.uid)
+    }
+
     /// What the operator knows.
     fn view(&self) -> View<'_> {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
         let view =
-            view(&self.job, state, &self.instances, &self.children, &self.boards, self.settled);
+            view(&self.job, state, &self.instances, self.children(), &self.boards, self.settled);
         let (addresses, settings, first_seen) = (&self.waits, &self.settings, self.first_seen);
         View { addresses, settings, first_seen, ..view }
     }
@@ -206,27 +213,24 @@ impl World {
 
     /// What a plan wants gone is gone.
     pub fn clean_up(&mut self, plan: &Plan) {
+        let uid = self.job.uid.clone();
         for deletion in plan.deletes.clone() {
-            let children = self.children.get_mut(&deletion.target).unwrap();
-            match deletion.kind {
-                Kind::Service => {
-                    children.service.gone = true;
-                    let pool = &children.service.seen.as_ref().unwrap().pool;
-                    self.waits.given_back(&self.job.namespace, pool, self.now);
-                }
+            let (target, kind) = (deletion.target, deletion.kind);
+            self.index.deleting(&uid, target, kind, &deletion.uid);
+            self.index.set_busy(&uid, target, kind, false);
+            self.index.delete_acknowledged(&uid, target, kind, &deletion.uid, self.now);
+            match kind {
+                Kind::Service => self.lose_service(target),
                 Kind::Pod(attempt) => {
-                    let slot = children.pods.get_mut(&attempt).unwrap();
-                    let pod = slot.seen.as_mut().unwrap();
-                    if self.lingering && matches!(pod.container, Container::Running(_)) {
-                        pod.deleting = Some(self.now)
-                    } else {
-                        slot.gone = true
+                    let pod = self.children()[&target].pods[&attempt].here().unwrap();
+                    if !(self.lingering && is_running(pod)) {
+                        self.lose_pod(target, attempt);
                     }
                 }
             }
         }
         for (target, kind) in plan.forget.clone() {
-            index::forget(&mut self.children, &target, kind);
+            self.index.forget(&uid, target, kind);
         }
     }
 
@@ -247,141 +251,7 @@ impl World {
         panic!("it does not come to rest: {:#?}", self.decide());
     }
 
-    /// An object is made, as a plan asks for it: never a Pod beside another that is at work.
-    pub fn create(&mut self, object: NewObject) {
-        if let NewObject::Pod { target, .. } = &object {
-            let now = self.now;
-            let pods = self.children.get(target).into_iter().flat_map(|c| c.pods.values());
-            let mut at_work =
-                pods.filter_map(|slot| slot.here()).filter(|p| p.started() && !p.over(now));
-            assert!(at_work.next().is_none(), "two Pods for one target");
-        }
-        self.create_beside(object);
-    }
-
-    fn create_beside(&mut self, object: NewObject) {
-        self.version += 1;
-        let (version, created) = (self.version, self.now);
-        match object {
-            NewObject::Service { target, object } => {
-                let name = object.metadata.name.unwrap();
-                let address = self.addresses.then(|| format!("address-of-{name}"));
-                let uid = format!("uid-{version}");
-                let labels = object.metadata.labels.unwrap();
-                let (shape, pool) = (labels[names::SHAPE].clone(), labels[names::POOL].clone());
-                let node_port = object.spec.unwrap().type_.as_deref() == Some("NodePort");
-                let address = address.filter(|_| !node_port);
-                let facts = Service {
-                    version,
-                    name,
-                    uid,
-                    first_seen: created,
-                    address,
-                    shape,
-                    pool,
-                    node_port,
-                    ..Service::default()
-                };
-                self.children.entry(target).or_default().service.see(facts);
-            }
-            NewObject::Pod { target, attempt, object, .. } => {
-                let facts = Pod {
-                    version,
-                    name: object.metadata.name.clone().unwrap(),
-                    uid: format!("uid-{version}"),
-                    endpoint: env(&object, "HOST_ENDPOINT"),
-                    first_seen: created,
-                    deleting: None,
-                    phase: PodPhase::Pending,
-                    container: Container::Waiting(None),
-                    reason: None,
-                    note: None,
-                    terminal_since: None,
-                };
-                let children = self.children.entry(target).or_default();
-                children.pods.entry(attempt).or_default().see(facts);
-            }
-        }
-    }
-
-    /// The same, whatever else is there: a write that was on its way for long.
-    pub fn arrive(&mut self, object: NewObject) {
-        self.create_beside(object);
-    }
-
-    /// Whether something has this object's name already.
-    pub fn is_there(&self, object: &NewObject) -> bool {
-        let (NewObject::Service { target, .. } | NewObject::Pod { target, .. }) = object;
-        self.children.get(target).is_some_and(|children| match object {
-            NewObject::Service { .. } => children.service.here().is_some(),
-            NewObject::Pod { attempt, .. } => children.pods.contains_key(attempt),
-        })
-    }
-
-    /// Every Pod that is there, with its target and attempt.
-    pub fn pods_mut(&mut self) -> impl Iterator<Item = (&String, u32, &mut Pod)> {
-        self.children.iter_mut().flat_map(|(target, children)| {
-            let there = children.pods.iter_mut().filter(|(_, slot)| !slot.gone);
-            there.filter_map(move |(attempt, slot)| Some((target, *attempt, slot.seen.as_mut()?)))
-        })
-    }
-
-    /// Pods whose end was asked for are gone.
-    pub fn let_go(&mut self) {
-        let slots = self.children.values_mut().flat_map(|c| c.pods.values_mut());
-        for slot in slots {
-            slot.gone |= slot.seen.as_ref().is_some_and(|pod| pod.deleting.is_some());
-        }
-    }
-
-    /// Somebody deletes a Pod.
-    pub fn vanish(&mut self, which: usize) {
-        let slots = self.children.values_mut().flat_map(|c| c.pods.values_mut());
-        if let Some(slot) = slots.filter(|s| s.here().is_some()).nth(which) {
-            slot.gone = true;
-        }
-    }
-
     pub fn record(&self, device: &str) -> &Record {
         self.ledger.as_ref().unwrap().records.iter().find(|r| r.device == device).unwrap()
     }
-
-    /// The Pod of a device's open attempt.
-    pub fn pod(&mut self, device: &str) -> &mut Slot<Pod> {
-        let record = self.record(device);
-        let (target, attempt) = (record.target.clone(), record.attempt);
-        self.children.get_mut(&target).unwrap().pods.get_mut(&attempt).unwrap()
-    }
-
-    /// The load balancer gives a device's Service an address.
-    pub fn gets_address(&mut self, device: &str) {
-        let target = self.record(device).target.clone();
-        let service = self.children.get_mut(&target).unwrap().service.seen.as_mut().unwrap();
-        service.address = Some(format!("address-of-{}", service.name));
-        let pool = service.pool.clone();
-        self.waits.given(&self.job.namespace, &pool, self.now);
-    }
-
-    /// The flash container of a device runs.
-    pub fn runs(&mut self, device: &str) {
-        let now = self.now;
-        let pod = self.pod(device).seen.as_mut().unwrap();
-        pod.phase = PodPhase::Running;
-        pod.container = Container::Running(Some(now));
-    }
-
-    /// The flash container of a device ends.
-    pub fn ends(&mut self, device: &str, exit_code: i32, message: &str) {
-        let now = self.now;
-        let pod = self.pod(device).seen.as_mut().unwrap();
-        pod.phase = if exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
-        pod.terminal_since = Some(now);
-        let message = Some(message.to_owned());
-        pod.container = Container::Ended { exit_code, reason: None, message, at: Some(now) };
-    }
-}
-
-fn env(pod: &k8s_openapi::api::core::v1::Pod, name: &str) -> String {
-    let env = pod.spec.as_ref().unwrap().containers[0].env.as_ref().unwrap();
-    env.iter().find(|e| e.name == name).unwrap().value.clone().unwrap()
 }

@@ -1,5 +1,5 @@
 //! What the moves change: how a plan is acted on, what an answer does, and what a new process begins with. This says in few
-//! lines what `crates/operator/src/flashjob/{act,answer,index,sights}.rs` say.
+//! lines what `crates/operator/src/flashjob/{act,answer,sights}.rs` say.
 
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
 
@@ -71,7 +71,7 @@ pub fn end_pod(state: &mut State, job: u8, device: u8, attempt: u8) {
     let real = pod.real.as_mut().filter(|_| same);
     if real.is_some_and(|real| end(real, now)) {
         pod.real = None;
-        pod.gone = true;
+        pod.learn();
     } else if let Some(seen) = &mut pod.seen {
         seen.deleting.get_or_insert(now);
     }

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use flashjob_plan::flashjob::boards::{Boards, Seniority};
-use flashjob_plan::flashjob::facts::{Children, Slot};
+use flashjob_plan::flashjob::boards::{Boards, Lock, Seniority};
+use flashjob_plan::flashjob::ids::Target;
+use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Record};
 use flashjob_plan::flashjob::spec::Spec;
@@ -18,7 +19,7 @@ use flashjob_plan::flashjob::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::facts;
+use crate::facts::Known;
 use crate::state::{self, Board, Id, State};
 use crate::view::view;
 
@@ -87,7 +88,7 @@ impl Operator {
                     uid: format!("uid-{device}"),
                     namespace: "ns".into(),
                     name: (*device).into(),
-                    endpoint: format!("at-{device}"),
+                    endpoint: format!("at-{device}").into(),
                     ..Instance::default()
                 });
             }
@@ -141,19 +142,20 @@ impl Operator {
         if let Some(step) = self.steps.get(&key) {
             return step.clone();
         }
-        let children = self.children(state, job);
+        let index = self.index(state, job);
         let mut boards = self.boards(state, job, board);
         let mine = &state.jobs[job];
         let ledger = LedgerState::Sealed(self.ledger(mine.known));
         let facts = &self.jobs[job];
-        let view = view(facts, ledger, &self.instances, &children, &boards, mine.settled);
+        let children = index.children(&facts.uid);
+        let view = view(facts, ledger, &self.instances, children, &boards, mine.settled);
         let plan = decide(&view, at(state.now));
         let mut step = Step { holds: mine.holds, wants: mine.wants, ..Step::default() };
         if let Some(claims) = plan.claims.clone() {
-            step.holds = claims.iter().any(|c| c == SHARED);
+            step.holds = claims.contains(&shared());
             boards.hold(&facts.uid, claims);
         }
-        step.wants = plan.wants.iter().any(|w| w == SHARED);
+        step.wants = plan.wants.contains(&shared());
         boards.want(&facts.uid, plan.wants.clone());
         step.holder = self.holder(&boards);
         self.read(plan, mine.known, &mut step);
@@ -164,7 +166,7 @@ impl Operator {
 
     fn read(&mut self, plan: Plan, known: Id, step: &mut Step) {
         let ledger = self.ledger(known).clone();
-        let device = |target: &String| {
+        let device = |target: &Target| {
             let place = ledger.records.iter().position(|r| &r.target == target);
             u8::try_from(place.expect("a device of this job")).unwrap()
         };
@@ -237,66 +239,57 @@ impl Operator {
     fn boards(&self, state: &State, mine: usize, board: &Board) -> Boards {
         let mut boards = Boards::default();
         let witness = Seniority { created: at(0), ..Seniority::default() };
-        boards.introduce(WITNESS, witness);
+        boards.introduce(&WITNESS.into(), witness);
         for (number, facts) in self.jobs.iter().enumerate() {
             let (namespace, name) = (facts.namespace.clone(), facts.name.clone());
             boards.introduce(&facts.uid, Seniority { created: facts.created, namespace, name });
-            boards.know(&facts.uid, SHARED);
+            boards.know(&facts.uid, &SHARED.into());
             if let Some(second) = board.flashed[number] {
-                boards.flashed(&facts.uid, SHARED, at(second));
+                boards.flashed(&facts.uid, &SHARED.into(), at(second));
             }
         }
         for record in &self.ledger(state.jobs[mine].known).records {
             boards.learn(&self.jobs[mine].uid, record);
         }
-        let shared = || vec![SHARED.to_owned()];
         if let Some(holder) = board.holder {
-            boards.hold(&self.jobs[holder as usize].uid, shared());
+            boards.hold(&self.jobs[holder as usize].uid, vec![shared()]);
         }
         for (number, facts) in self.jobs.iter().enumerate() {
             if board.holds[number] && board.holder.is_some() {
-                boards.hold(&facts.uid, shared());
+                boards.hold(&facts.uid, vec![shared()]);
             }
             if board.wants[number] {
-                boards.want(&facts.uid, shared());
+                boards.want(&facts.uid, vec![shared()]);
             }
         }
         boards
     }
 
     fn holder(&self, boards: &Boards) -> Option<u8> {
-        let path = boards.in_the_way(WITNESS, SHARED, |_| true)?;
+        let path = boards.in_the_way(&WITNESS.into(), &shared(), |_| true)?;
         let place = self.jobs.iter().position(|j| format!("{}/{}", j.namespace, j.name) == path);
         place.and_then(|place| u8::try_from(place).ok())
     }
 
-    fn children(&self, state: &State, job: usize) -> HashMap<String, Children> {
-        let mut all = HashMap::new();
-        let mine = &state.jobs[job];
-        let shape = &self.jobs[job].spec.as_ref().unwrap().access.shape;
+    /// What the operator knows of a job's objects.
+    fn index(&self, state: &State, job: usize) -> Index {
+        let (mut index, facts, mine) = (Index::default(), &self.jobs[job], &state.jobs[job]);
+        let shape = &facts.spec.as_ref().unwrap().access.shape;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
-            let mut children =
-                Children { service: facts::service(device.service, shape), ..Children::default() };
-            let board = record.pinned.as_ref().map_or("", |p| &p.endpoint);
-            for pod in &device.pods {
-                let seen = pod.seen.map(|real| facts::pod(real, board));
-                if seen.is_some() || pod.busy() {
-                    let slot = Slot { seen, gone: pod.gone, busy: pod.busy(), refused: None };
-                    children.pods.insert(pod.attempt.into(), slot);
-                }
-            }
-            let service = &children.service;
-            if service.seen.is_some() || service.busy || !children.pods.is_empty() {
-                all.insert(record.target.clone(), children);
-            }
+            Known::of(&mut index, facts, record).tell(device, shape);
         }
-        all
+        index
     }
+}
+
+/// The lock on it.
+fn shared() -> Lock<'static> {
+    Lock::board(&SHARED.into()).into_owned()
 }
 
 /// Whether this is the device that both jobs have.
 pub fn is_shared(record: &Record) -> bool {
-    record.pinned.as_ref().is_some_and(|pinned| pinned.endpoint == SHARED)
+    record.pinned.as_ref().is_some_and(|pinned| pinned.endpoint.as_str() == SHARED)
 }
 
 /// Everything a look at this job depends on.

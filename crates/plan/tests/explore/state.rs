@@ -1,6 +1,8 @@
 //! One state of the small world: what is on the server, what the operator has in memory, and what is on its way between
 //! them. Small and hashable; ledgers are numbers into a table of all ledgers seen.
 
+use crate::facts;
+
 /// A ledger, by its place in the table.
 pub type Id = u32;
 
@@ -195,7 +197,6 @@ impl Pod {
         if self.write == Write::Created {
             self.write = Write::None;
         }
-        self.gone = self.real.is_none();
-        self.seen = self.real.or(self.seen);
+        facts::learn(self);
     }
 }

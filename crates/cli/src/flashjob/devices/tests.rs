@@ -9,7 +9,7 @@ fn devices() -> Vec<ListedDevice> {
         uid: format!("uid-{name}"),
         namespace: "site-a".to_owned(),
         name: name.to_owned(),
-        endpoint: "192.0.2.1".to_owned(),
+        endpoint: "192.0.2.1".into(),
         device: device.to_owned(),
         application: "thermo".to_owned(),
         version: version.to_owned(),

@@ -1,6 +1,7 @@
 //! Writes ledgers, and reads them again when that did not go as it should.
 
 use flashjob_plan::flashjob::children::Owner;
+use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::ledger::Change;
 use flashjob_plan::flashjob::{AttemptEnd, LedgerPlan, owner};
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use crate::process::client::error_message;
 impl FlashJobController {
     pub(in crate::flashjob) fn write_ledger(
         &mut self,
-        uid: &str,
+        uid: &JobUid,
         plan: LedgerPlan,
         ended: &[AttemptEnd],
     ) {
@@ -58,7 +59,7 @@ impl FlashJobController {
     }
 
     /// Writes what changed, one write at a time per ConfigMap, in groups.
-    fn flush(&mut self, uid: &str, change: &Change, ended: &[AttemptEnd]) {
+    fn flush(&mut self, uid: &JobUid, change: &Change, ended: &[AttemptEnd]) {
         for shard in change.shards() {
             let Some(job) = self.jobs.get_mut(uid) else { return };
             if job.ledger.flushing.contains_key(&shard) {
@@ -98,7 +99,7 @@ impl FlashJobController {
 
     /// Reads the job's ledger again: a write did not go as it should. When it was one that makes or clears the ledger, there
     /// may be anything.
-    pub(in crate::flashjob) fn reread_ledger(&mut self, uid: &str, why: &str, anything: bool) {
+    pub(in crate::flashjob) fn reread_ledger(&mut self, uid: &JobUid, why: &str, anything: bool) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
         let name = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         tracing::warn!(job = %name, error = %why, "reading the ledger again: a write of it failed");

@@ -1,6 +1,7 @@
 //! Takes in what writes and reads of ledgers came to.
 
 use flashjob_plan::flashjob::AttemptEnd;
+use flashjob_plan::flashjob::ids::JobUid;
 
 use crate::flashjob::controller::FlashJobController;
 use crate::flashjob::input::LedgerAnswer;
@@ -8,7 +9,7 @@ use crate::flashjob::ledger_cache::LedgerCache;
 use crate::process::client::error_message;
 
 impl FlashJobController {
-    pub(super) fn ledger_answered(&mut self, uid: &str, answer: LedgerAnswer) {
+    pub(super) fn ledger_answered(&mut self, uid: &JobUid, answer: LedgerAnswer) {
         match answer {
             LedgerAnswer::Created(Ok(shards)) => {
                 self.replace_ledger(uid, LedgerCache::read(uid, shards));
@@ -54,7 +55,7 @@ impl FlashJobController {
         }
     }
 
-    fn replace_ledger(&mut self, uid: &str, ledger: LedgerCache) {
+    fn replace_ledger(&mut self, uid: &JobUid, ledger: LedgerCache) {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.ledger = ledger;
         }
@@ -62,7 +63,7 @@ impl FlashJobController {
     }
 
     /// The record of an attempt that outlives the job: one log line, and the metrics.
-    fn report(&mut self, uid: &str, ended: Vec<AttemptEnd>) {
+    fn report(&mut self, uid: &JobUid, ended: Vec<AttemptEnd>) {
         let Some(job) = self.jobs.get(uid) else { return };
         let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         for end in ended {
@@ -70,7 +71,7 @@ impl FlashJobController {
             tracing::info!(
                 %job,
                 device = end.device,
-                endpoint = end.endpoint,
+                endpoint = end.endpoint.as_str(),
                 attempt = end.attempt,
                 result = end.result,
                 seconds = end.seconds,

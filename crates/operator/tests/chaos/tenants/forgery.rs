@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use flashjob_plan::flashjob::names;
+use flashjob_plan::flashjob::{ids, names};
 use flashjob_sim::SeededRng;
 use serde_json::{Map, Value, json};
 
@@ -36,9 +36,13 @@ impl Target {
         }])
     }
 
-    fn device(&self, rng: &mut SeededRng) -> String {
+    fn device(&self, rng: &mut SeededRng) -> ids::Target {
         let device = rng.pick(&self.devices).cloned().unwrap_or_default();
-        names::target(&self.uid, &device, &names::revision(&self.firmware, &self.version))
+        names::target(
+            &self.uid.as_str().into(),
+            &device,
+            &names::revision(&self.firmware, &self.version),
+        )
     }
 
     /// A part of a ledger: all done, nonsense, cut short, or with another number; the nth.
@@ -49,10 +53,11 @@ impl Target {
             3 => json!({ "header": "{" }),
             _ => json!({ "device-00000": "[]" }),
         };
+        let uid = self.uid.as_str().into();
         // Under the operator's name it is there once; others sort before and after it.
         let name = match rng.below(3) {
-            0 => names::ledger(&self.name, &self.uid, 0),
-            1 => format!("{}-{nth}", names::ledger(&self.name, &self.uid, 0)),
+            0 => names::ledger(&self.name, &uid, 0),
+            1 => format!("{}-{nth}", names::ledger(&self.name, &uid, 0)),
             _ => format!("a-{nth}"),
         };
         let shard = rng.below(3).to_string();
@@ -95,7 +100,7 @@ impl Target {
         let target = self.device(rng);
         let attempt = 1 + rng.below(3) as u32;
         let name = if rng.chance(1, 2) {
-            names::pod(&self.name, &target, attempt)
+            names::pod(&self.name, target, attempt)
         } else {
             format!("forged-{nth}")
         };
@@ -103,7 +108,7 @@ impl Target {
         json!({
             "metadata": {
                 "name": name, "ownerReferences": self.owner(),
-                "labels": { names::JOB_UID: self.uid, names::TARGET: target, names::ATTEMPT: attempt },
+                "labels": { names::JOB_UID: self.uid, names::TARGET: target.as_str(), names::ATTEMPT: attempt },
             },
             "spec": {
                 "restartPolicy": "Never",
@@ -116,14 +121,14 @@ impl Target {
     pub fn service(&self, rng: &mut SeededRng, nth: usize) -> Value {
         let target = self.device(rng);
         let name = if rng.chance(1, 2) {
-            names::service(&self.name, &target)
+            names::service(&self.name, target)
         } else {
             format!("forged-{nth}")
         };
         let mut service = json!({
             "metadata": {
                 "name": name, "ownerReferences": self.owner(),
-                "labels": { names::JOB_UID: self.uid, names::TARGET: target, names::SHAPE: "" },
+                "labels": { names::JOB_UID: self.uid, names::TARGET: target.as_str(), names::SHAPE: "" },
             },
             "spec": { "type": "LoadBalancer", "ports": [{ "port": 4433 }] },
         });
@@ -163,11 +168,11 @@ pub fn nonsense(mut header: Value, rng: &mut SeededRng) -> Value {
 /// A Pod that never ends, as if a job of the attacker's had been given this board.
 pub fn squatter(job: &str, uid: &str, board: &str) -> Value {
     let of = Target { name: job.to_owned(), uid: uid.to_owned(), ..Target::default() };
-    let target = names::target(uid, job, "squat");
+    let target = names::target(&uid.into(), job, "squat");
     json!({
         "metadata": {
-            "name": names::pod(job, &target, 1), "ownerReferences": of.owner(),
-            "labels": { names::JOB_UID: uid, names::TARGET: target, names::ATTEMPT: "1" },
+            "name": names::pod(job, target, 1), "ownerReferences": of.owner(),
+            "labels": { names::JOB_UID: uid, names::TARGET: target.as_str(), names::ATTEMPT: "1" },
         },
         "spec": {
             "restartPolicy": "Never", "terminationGracePeriodSeconds": 86400,

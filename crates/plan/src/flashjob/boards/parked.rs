@@ -3,29 +3,30 @@
 //! A board is known by a hash of its address. The hash has a key of its own in every process, so nobody can choose an
 //! address that is taken for another's.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Bound;
 
 use jiff::Timestamp;
+
+use crate::flashjob::endpoint::Board;
+use crate::flashjob::ids::JobUid;
 
 /// The flashes of all parked jobs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parked {
     key: RandomState,
     /// By the time of the last one and the job: most questions are about what came later than all of them.
-    jobs: BTreeMap<(i64, String), Box<[Flash]>>,
+    jobs: BTreeMap<(i64, JobUid), Box<[Flash]>>,
 }
 
 /// A board's hash, and when it was flashed.
 type Flash = (u64, i64);
 
 impl Parked {
-    /// Keeps what a job has flashed; boards are in their normal form.
-    pub fn keep<'a>(&mut self, job: &str, boards: impl Iterator<Item = (Cow<'a, str>, Timestamp)>) {
+    /// Keeps what a job has flashed.
+    pub fn keep<'a>(&mut self, job: &JobUid, boards: impl Iterator<Item = (Board<'a>, Timestamp)>) {
         self.forget(job);
-        let flash = |(board, at): (Cow<'a, str>, Timestamp)| (self.hash(&board), nanoseconds(at));
+        let flash = |(board, at): (Board<'a>, Timestamp)| (self.hash(&board), nanoseconds(at));
         let mut flashes: Vec<Flash> = boards.map(flash).collect();
         flashes.sort_unstable();
         // Of one board the last one counts.
@@ -33,25 +34,24 @@ impl Parked {
         flashes.dedup_by_key(|(board, _)| *board);
         flashes.reverse();
         if let Some(last) = flashes.iter().map(|(_, at)| *at).max() {
-            self.jobs.insert((last, job.to_owned()), flashes.into_boxed_slice());
+            self.jobs.insert((last, job.clone()), flashes.into_boxed_slice());
         }
     }
 
     /// The job is not parked any more, or gone.
-    pub fn forget(&mut self, job: &str) {
+    pub fn forget(&mut self, job: &JobUid) {
         self.jobs.retain(|(_, other), _| other != job);
     }
 
     /// A job that has flashed this board since then, of those that `count`.
     pub fn flashed_since(
         &self,
-        board: &str,
+        board: &Board<'_>,
         since: Timestamp,
-        counts: impl Fn(&str) -> bool,
-    ) -> Option<&str> {
+        counts: impl Fn(&JobUid) -> bool,
+    ) -> Option<&JobUid> {
         let since = nanoseconds(since);
-        let later = (Bound::Excluded((since, String::from(char::MAX))), Bound::Unbounded);
-        let mut later = self.jobs.range(later).peekable();
+        let mut later = self.jobs.range((since.saturating_add(1), JobUid::default())..).peekable();
         later.peek()?;
         let board = self.hash(board);
         let flashed = |flashes: &[Flash]| {
@@ -59,10 +59,10 @@ impl Parked {
             found.ok().and_then(|place| flashes.get(place)).is_some_and(|(_, at)| *at > since)
         };
         let found = later.find(|((_, job), flashes)| flashed(flashes) && counts(job));
-        found.map(|((_, job), _)| job.as_str())
+        found.map(|((_, job), _)| job)
     }
 
-    fn hash(&self, board: &str) -> u64 {
+    fn hash(&self, board: &Board<'_>) -> u64 {
         self.key.hash_one(board)
     }
 

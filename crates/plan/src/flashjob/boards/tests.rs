@@ -5,6 +5,18 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+fn uid(job: &str) -> JobUid {
+    job.into()
+}
+
+fn endpoint(given: &str) -> Endpoint {
+    given.into()
+}
+
+fn lock(given: &str) -> Lock<'static> {
+    Lock::board(&endpoint(given)).into_owned()
+}
+
 fn anybody(_: &str) -> bool {
     true
 }
@@ -14,8 +26,8 @@ fn two() -> Boards {
     for (job, created) in [("old", 1), ("new", 2)] {
         let seniority =
             Seniority { created: at(created), namespace: "ns".into(), name: job.into() };
-        boards.introduce(job, seniority);
-        boards.know(job, "board");
+        boards.introduce(&uid(job), seniority);
+        boards.know(&uid(job), &endpoint("board"));
     }
     boards
 }
@@ -23,126 +35,145 @@ fn two() -> Boards {
 #[test]
 fn the_holder_keeps_a_board_and_the_older_job_is_next() {
     let mut boards = two();
-    boards.hold("new", vec!["board".into()]);
-    boards.want("old", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/new"));
-    assert!(boards.hold("new", vec![]), "it is free now");
-    assert_eq!(boards.in_the_way("old", "board", anybody), None);
-    assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
-    assert!(boards.want("old", vec![]));
-    assert_eq!(boards.in_the_way("new", "board", anybody), None);
+    boards.hold(&uid("new"), vec![lock("board")]);
+    boards.want(&uid("old"), vec![lock("board")]);
+    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody).as_deref(), Some("ns/new"));
+    assert!(boards.hold(&uid("new"), vec![]), "it is free now");
+    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody), None);
+    assert_eq!(boards.in_the_way(&uid("new"), &lock("board"), anybody).as_deref(), Some("ns/old"));
+    assert!(boards.want(&uid("old"), vec![]));
+    assert_eq!(boards.in_the_way(&uid("new"), &lock("board"), anybody), None);
 }
 
 #[test]
 fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
     let mut boards = two();
-    boards.flashed("new", "board", at(10));
-    assert_eq!(boards.flashed_by_newer("old", "board", at(5), true).as_deref(), Some("ns/new"));
-    assert_eq!(boards.flashed_by_newer("old", "board", at(15), true), None, "changed since");
-    boards.flashed("old", "board", at(20));
-    assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None, "it is the newer");
+    boards.flashed(&uid("new"), &endpoint("board"), at(10));
+    assert_eq!(
+        boards.flashed_by_newer(&uid("old"), &endpoint("board"), at(5), true).as_deref(),
+        Some("ns/new")
+    );
+    assert_eq!(
+        boards.flashed_by_newer(&uid("old"), &endpoint("board"), at(15), true),
+        None,
+        "changed since"
+    );
+    boards.flashed(&uid("old"), &endpoint("board"), at(20));
+    assert_eq!(
+        boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true),
+        None,
+        "it is the newer"
+    );
 }
 
 #[test]
 fn one_board_is_one_board_however_its_address_is_written() {
     let mut boards = two();
-    boards.hold("new", vec!["http://Board:80/".into()]);
-    assert_eq!(boards.held_by_other("old", "board", anybody).as_deref(), Some("ns/new"));
-    assert!(boards.hold("new", vec![]), "and free again");
-    assert_eq!(boards.held_by_other("old", "board:80", anybody), None);
+    boards.hold(&uid("new"), vec![lock("http://Board:80/")]);
+    assert_eq!(
+        boards.held_by_other(&uid("old"), &lock("board"), anybody).as_deref(),
+        Some("ns/new")
+    );
+    assert!(boards.hold(&uid("new"), vec![]), "and free again");
+    assert_eq!(boards.held_by_other(&uid("old"), &lock("board:80"), anybody), None);
 }
 
 #[test]
 fn where_boards_belong_to_a_namespace_jobs_of_others_flash_none_of_them() {
     let mut boards = two();
     let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
-    boards.introduce("x", elsewhere);
-    boards.flashed("x", "board", at(10));
-    let newer = |own| boards.flashed_by_newer("old", "board", at(5), own);
+    boards.introduce(&uid("x"), elsewhere);
+    boards.flashed(&uid("x"), &endpoint("board"), at(10));
+    let newer = |own| boards.flashed_by_newer(&uid("old"), &endpoint("board"), at(5), own);
     assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
 }
 
 #[test]
 fn a_stray_holds_a_board_for_its_own_namespace_and_takes_it_from_nobody() {
     let mut boards = two();
-    boards.introduce_stray("elsewhere/lost", "elsewhere", "lost");
-    boards.hold("elsewhere/lost", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("old", "board", anybody), None);
-    boards.introduce_stray("ns/lost", "ns", "lost");
-    boards.hold("ns/lost", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("old", "board", anybody).as_deref(), Some("ns/lost"));
-    assert!(boards.hold("ns/lost", vec![]));
-    boards.hold("old", vec!["board".into()]);
-    assert_eq!(boards.in_the_way("new", "board", anybody).as_deref(), Some("ns/old"));
+    boards.introduce_stray(&uid("elsewhere/lost"), "elsewhere", "lost");
+    boards.hold(&uid("elsewhere/lost"), vec![lock("board")]);
+    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody), None);
+    boards.introduce_stray(&uid("ns/lost"), "ns", "lost");
+    boards.hold(&uid("ns/lost"), vec![lock("board")]);
+    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody).as_deref(), Some("ns/lost"));
+    assert!(boards.hold(&uid("ns/lost"), vec![]));
+    boards.hold(&uid("old"), vec![lock("board")]);
+    assert_eq!(boards.in_the_way(&uid("new"), &lock("board"), anybody).as_deref(), Some("ns/old"));
 
     let mut alone = Boards::default();
-    alone.introduce("job", Seniority { namespace: "ns".into(), ..Seniority::default() });
-    alone.know("job", "board");
-    alone.introduce_stray("elsewhere/lost", "elsewhere", "lost");
-    alone.hold("elsewhere/lost", vec!["board".into()]);
-    assert!(!alone.is_shared("job", "board"));
+    alone.introduce(&uid("job"), Seniority { namespace: "ns".into(), ..Seniority::default() });
+    alone.know(&uid("job"), &endpoint("board"));
+    alone.introduce_stray(&uid("elsewhere/lost"), "elsewhere", "lost");
+    alone.hold(&uid("elsewhere/lost"), vec![lock("board")]);
+    assert!(!alone.is_shared(&uid("job"), &endpoint("board")));
 }
 
 #[test]
 fn a_parked_job_is_known_by_what_it_has_flashed_alone() {
     let mut boards = two();
-    boards.know("new", "another");
-    boards.flashed("new", "http://board/", at(10));
-    boards.park("new", &[]);
-    assert!(!boards.is_shared("old", "board"), "it is in nobody's way");
-    let newer =
-        |boards: &Boards, board, since| boards.flashed_by_newer("old", board, at(since), true);
+    boards.know(&uid("new"), &endpoint("another"));
+    boards.flashed(&uid("new"), &endpoint("http://board/"), at(10));
+    boards.park(&uid("new"), &[]);
+    assert!(!boards.is_shared(&uid("old"), &endpoint("board")), "it is in nobody's way");
+    let newer = |boards: &Boards, board, since| {
+        boards.flashed_by_newer(&uid("old"), &endpoint(board), at(since), true)
+    };
     assert_eq!(newer(&boards, "board:80", 5).as_deref(), Some("ns/new"));
     assert_eq!(newer(&boards, "board", 10), None, "not since then");
     assert_eq!(newer(&boards, "another", 5), None, "it has not flashed that one");
-    assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None, "it itself");
-    boards.unpark("new");
+    assert_eq!(
+        boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true),
+        None,
+        "it itself"
+    );
+    boards.unpark(&uid("new"));
     assert_eq!(newer(&boards, "board", 5), None);
 }
 
 #[test]
 fn a_job_is_parked_straight_from_its_ledger() {
     let mut boards = two();
-    let record = |endpoint: &str, outcome, dropped| {
-        let (namespace, name) = ("ns".to_owned(), endpoint.to_owned());
-        let pinned = Some(Pinned { namespace, name, endpoint: endpoint.to_owned() });
-        let new = Record::new("new", endpoint, "revision", at(0));
+    let record = |board: &str, outcome, dropped| {
+        let (namespace, name) = ("ns".to_owned(), board.to_owned());
+        let pinned = Some(Pinned { namespace, name, endpoint: endpoint(board) });
+        let new = Record::new(&uid("new"), board, "revision", at(0));
         Record { pinned, outcome, dropped, ended: Some(at(10)), ..new }
     };
     let (done, failed) = (Some(Outcome::Succeeded), Some(Outcome::Failed));
     let records =
         [record("a:80", done, false), record("b", failed, false), record("c", done, true)];
-    boards.flashed("new", "a", at(7));
-    boards.park("new", &records);
-    let newer = |board| boards.flashed_by_newer("old", board, at(8), true);
+    boards.flashed(&uid("new"), &endpoint("a"), at(7));
+    boards.park(&uid("new"), &records);
+    let newer = |board| boards.flashed_by_newer(&uid("old"), &endpoint(board), at(8), true);
     assert_eq!(["a", "b", "c"].map(|board| newer(board).is_some()), [true, false, false]);
 }
 
 #[test]
 fn an_older_job_that_is_parked_supersedes_nothing_and_one_elsewhere_only_where_it_may() {
     let mut boards = two();
-    boards.flashed("old", "board", at(20));
-    boards.park("old", &[]);
-    assert_eq!(boards.flashed_by_newer("new", "board", at(5), true), None);
+    boards.flashed(&uid("old"), &endpoint("board"), at(20));
+    boards.park(&uid("old"), &[]);
+    assert_eq!(boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true), None);
     let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
-    boards.introduce("x", elsewhere);
-    boards.flashed("x", "board", at(10));
-    boards.park("x", &[]);
-    let newer = |own| boards.flashed_by_newer("new", "board", at(5), own);
+    boards.introduce(&uid("x"), elsewhere);
+    boards.flashed(&uid("x"), &endpoint("board"), at(10));
+    boards.park(&uid("x"), &[]);
+    let newer = |own| boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), own);
     assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
 }
 
 #[test]
 fn nothing_is_left_of_jobs_that_are_gone() {
     let mut boards = two();
-    assert!(boards.is_shared("old", "board"));
-    boards.hold("new", vec!["board".into()]);
-    assert!(boards.forget("new"));
-    assert!(!boards.is_shared("old", "board"));
-    boards.flashed("old", "board", at(10));
-    boards.park("old", &[]);
-    assert!(!boards.parked.is_empty() && boards.boards.is_empty());
-    boards.forget("old");
+    assert!(boards.is_shared(&uid("old"), &endpoint("board")));
+    boards.hold(&uid("new"), vec![lock("board")]);
+    assert!(boards.forget(&uid("new")));
+    assert!(!boards.is_shared(&uid("old"), &endpoint("board")));
+    boards.flashed(&uid("old"), &endpoint("board"), at(10));
+    boards.park(&uid("old"), &[]);
+    assert!(!boards.parked.is_empty() && boards.locks.is_empty());
+    boards.forget(&uid("old"));
     assert!(boards.parked.is_empty());
-    assert!(boards.boards.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
+    assert!(boards.locks.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
 }

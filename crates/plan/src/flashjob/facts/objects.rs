@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::flashjob::endpoint::Endpoint;
 use crate::time::later;
 
 /// The objects of one target.
@@ -105,7 +106,7 @@ pub struct Pod {
     /// Its uid.
     pub uid: String,
     /// The board it is for.
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     /// When this operator first saw it. Every time from here on is by the operator's clock, for [`Pod::at`] puts it in: a
     /// deadline that runs from a node's clock ends when that clock says so.
     pub first_seen: Timestamp,

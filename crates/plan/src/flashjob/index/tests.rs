@@ -5,9 +5,17 @@ use crate::flashjob::facts::{Container, PodPhase};
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const POD: Kind = Kind::Pod(1);
 
+fn job() -> JobUid {
+    "job".into()
+}
+
+fn target() -> Target {
+    Target::read("0123456789ab").unwrap()
+}
+
 fn child<T>(facts: T) -> Child<T> {
-    let owner = Owner { uid: "job".into(), namespace: "ns".into(), name: "job".into() };
-    Child { owner, target: "target".into(), attempt: 1, facts }
+    let owner = Owner { uid: job(), namespace: "ns".into(), name: "job".into() };
+    Child { owner, target: target(), attempt: 1, facts }
 }
 
 fn pod(version: u64, uid: &str, container: Container) -> Child<Pod> {
@@ -36,7 +44,7 @@ fn service(version: u64, address: Option<&str>) -> Child<Service> {
 }
 
 fn pod_of(index: &Index) -> &Slot<Pod> {
-    &index.children("job")["target"].pods[&1]
+    &index.children(&job())[&target()].pods[&1]
 }
 
 #[test]
@@ -51,8 +59,8 @@ fn a_pod_that_leaves_is_gone_when_its_end_is_known_and_else_read_live() {
         let mut index = Index::default();
         index.see_pod(pod(1, "uid", Container::Waiting(None)), NOW);
         if deleted {
-            index.deleting("job", "target", POD, "uid");
-            index.set_busy("job", "target", POD, false);
+            index.deleting(&job(), target(), POD, "uid");
+            index.set_busy(&job(), target(), POD, false);
         }
         let doubt = index.pod_left(&pod(2, "uid", container.clone()), NOW);
         assert_eq!(doubt.is_none(), gone, "{container:?} {deleted}");
@@ -104,7 +112,7 @@ fn an_older_sight_changes_nothing_and_an_address_is_told_once() {
     assert!(!index.see_service(service(2, None), NOW), "an answer that came late");
     assert!(!index.see_service(service(4, Some("a")), NOW));
     assert_eq!(
-        index.children("job")["target"].service.here().unwrap().address.as_deref(),
+        index.children(&job())[&target()].service.here().unwrap().address.as_deref(),
         Some("a")
     );
     assert!(index.service_left(&service(5, Some("a"))).is_some(), "nobody here deleted it");
@@ -119,12 +127,12 @@ fn refusals_in_a_row_are_tried_again_after_a_growing_pause() {
     };
     let mut pauses = Vec::new();
     for _ in 0..9 {
-        index.refuse("job", "target", POD, refusal(true));
+        index.refuse(&job(), target(), POD, refusal(true));
         pauses.push(pod_of(&index).refused.as_ref().unwrap().retry_at.as_second());
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-    index.refuse("job", "target", POD, refusal(false));
+    index.refuse(&job(), target(), POD, refusal(false));
     assert_eq!(pod_of(&index).refused.as_ref().unwrap().times, 1, "of another kind");
-    index.forget("job", "target", POD);
+    index.forget(&job(), target(), POD);
     assert!(index.jobs().is_empty());
 }

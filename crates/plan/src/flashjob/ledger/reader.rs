@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 
 use super::{HEADER, Header, Ledger, REMEMBERED, Record, SCHEMA, SHARD_SIZE, message, record_key};
+use crate::flashjob::ids::JobUid;
 use crate::flashjob::names;
 use crate::time;
 
@@ -23,7 +24,7 @@ const LONGEST_TEXT: usize = 4096;
 
 /// Takes in the ConfigMaps of one ledger, one by one, in their order.
 pub struct Reader {
-    job_uid: String,
+    job_uid: JobUid,
     header: Option<Header>,
     records: Vec<Record>,
     shards: usize,
@@ -31,8 +32,8 @@ pub struct Reader {
 
 impl Reader {
     /// For the ledger of this job.
-    pub fn new(job_uid: &str) -> Reader {
-        Reader { job_uid: job_uid.to_owned(), header: None, records: Vec::new(), shards: 0 }
+    pub fn new(job_uid: &JobUid) -> Reader {
+        Reader { job_uid: job_uid.clone(), header: None, records: Vec::new(), shards: 0 }
     }
 
     /// Takes in the data of the next ConfigMap: shard 0, then 1, and so on. After an error nothing more is to be had.
@@ -115,7 +116,7 @@ impl Reader {
         let mut record: Record = parse(text)?;
         check_record(&record)?;
         record.target = names::target(&self.job_uid, &record.device, &record.revision);
-        record.permit = data.contains_key(&names::permit(&record.target, record.attempt));
+        record.permit = data.contains_key(&names::permit(record.target, record.attempt));
         Ok(record)
     }
 }

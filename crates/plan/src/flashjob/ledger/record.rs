@@ -5,7 +5,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::message;
-use crate::flashjob::{endpoint, names};
+use crate::flashjob::boards::Lock;
+use crate::flashjob::endpoint::Endpoint;
+use crate::flashjob::ids::{JobUid, Target};
+use crate::flashjob::names;
 
 /// What is kept about one device.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -71,7 +74,7 @@ pub struct Record {
     pub dropped: bool,
     /// Device and revision in one word; worked out, not stored.
     #[serde(skip)]
-    pub target: String,
+    pub target: Target,
 }
 
 /// The Instance a device was resolved to.
@@ -82,7 +85,7 @@ pub struct Pinned {
     /// Its name.
     pub name: String,
     /// The board's address.
-    pub endpoint: String,
+    pub endpoint: Endpoint,
 }
 
 /// A device's final result.
@@ -100,13 +103,13 @@ impl Pinned {
     /// Whether that is the same device: the same Instance, or the same board however its address is written.
     pub fn is_same_device(&self, other: &Pinned) -> bool {
         (self.namespace == other.namespace && self.name == other.name)
-            || endpoint::same(&self.endpoint, &other.endpoint)
+            || self.endpoint.is_same_board(&other.endpoint)
     }
 }
 
 impl Record {
     /// A device that has just come into the job.
-    pub fn new(job_uid: &str, device: &str, revision: &str, now: Timestamp) -> Record {
+    pub fn new(job_uid: &JobUid, device: &str, revision: &str, now: Timestamp) -> Record {
         Record {
             device: device.to_owned(),
             pinned: None,
@@ -130,6 +133,11 @@ impl Record {
             dropped: false,
             target: names::target(job_uid, device, revision),
         }
+    }
+
+    /// The lock on its board, once that was found.
+    pub fn lock(&self) -> Option<Lock<'static>> {
+        self.pinned.as_ref().map(|pinned| Lock::board(&pinned.endpoint).into_owned())
     }
 
     /// Whether the device has this firmware, as far as its own word goes. One that a newer job has flashed since has not.
@@ -160,7 +168,7 @@ impl Record {
 
     /// The same device with another firmware: nothing done yet, but attempt numbers go on, so that going back to an
     /// earlier firmware meets no old permit.
-    pub fn renewed(&self, job_uid: &str, revision: &str, now: Timestamp) -> Record {
+    pub fn renewed(&self, job_uid: &JobUid, revision: &str, now: Timestamp) -> Record {
         if self.twin {
             let target = names::target(job_uid, &self.device, revision);
             return Record { revision: revision.to_owned(), target, ..self.clone() };

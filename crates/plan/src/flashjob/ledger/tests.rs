@@ -1,9 +1,13 @@
 use super::*;
 
+fn uid() -> JobUid {
+    "uid".into()
+}
+
 fn ledger(devices: usize) -> Ledger {
     let now = Timestamp::UNIX_EPOCH;
-    let record = |n| Record::new("uid", &format!("device {n}"), "rev", now);
-    Ledger::new("uid", 1, ("f", "v"), (0..devices).map(record).collect(), now)
+    let record = |n| Record::new(&uid(), &format!("device {n}"), "rev", now);
+    Ledger::new(&uid(), 1, ("f", "v"), (0..devices).map(record).collect(), now)
 }
 
 fn opened(record: &Record) -> Record {
@@ -17,9 +21,9 @@ fn what_is_written_is_read_back() {
     before.records[599].outcome = Some(Outcome::Succeeded);
     assert_eq!(before.shards(), 3);
     let data: Vec<_> = (0..3).map(|shard| before.shard_data(shard)).collect();
-    assert_eq!(Ledger::read("uid", &data), Ok(before));
-    assert!(Ledger::read("uid", &data[..2]).unwrap_err().contains("88 of 600"));
-    assert!(Ledger::read("uid", &data[1..]).unwrap_err().contains("header"));
+    assert_eq!(Ledger::read(&uid(), &data), Ok(before));
+    assert!(Ledger::read(&uid(), &data[..2]).unwrap_err().contains("88 of 600"));
+    assert!(Ledger::read(&uid(), &data[1..]).unwrap_err().contains("header"));
 }
 
 #[test]
@@ -41,15 +45,15 @@ fn a_patch_is_the_few_keys_that_changed_and_leads_to_the_new_state() {
             };
         }
         now.apply(1, &change);
-        assert_eq!(Ledger::read("uid", &data).as_ref(), Ok(&now));
+        assert_eq!(Ledger::read(&uid(), &data).as_ref(), Ok(&now));
     }
 }
 
 #[test]
 fn going_back_to_an_earlier_firmware_meets_no_old_permit() {
     let now = Timestamp::UNIX_EPOCH;
-    let first = opened(&Record::new("uid", "device", "A", now));
-    let back = first.renewed("uid", "B", now).renewed("uid", "A", now);
+    let first = opened(&Record::new(&uid(), "device", "A", now));
+    let back = first.renewed(&uid(), "B", now).renewed(&uid(), "A", now);
     assert_eq!(back.target, first.target);
     assert!(opened(&back).attempt > first.attempt);
 }

@@ -45,7 +45,7 @@ fn amounts_are_numbers_or_percentages_of_all_devices() {
 #[test]
 fn overrides_are_for_jobs_with_one_device() {
     let one = read(json!({ "hostEndpoint": "10.0.0.1" })).unwrap();
-    assert_eq!(one.host_endpoint.as_deref(), Some("10.0.0.1"));
+    assert_eq!(one.host_endpoint, Some("10.0.0.1".into()));
     let two = read(json!({ "uuid": ["a", "b"], "hostEndpoint": "10.0.0.1" })).unwrap();
     assert_eq!((two.host_endpoint, two.ignored), (None, vec!["spec.hostEndpoint"]));
 }

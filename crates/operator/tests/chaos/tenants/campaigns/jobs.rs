@@ -128,7 +128,7 @@ impl Attack<'_> {
                 }
                 3 => {
                     let target = self.target.borrow().clone().unwrap_or_default();
-                    let ledger = names::ledger(&target.name, &target.uid, 0);
+                    let ledger = names::ledger(&target.name, &target.uid.into(), 0);
                     let change =
                         json!({ "metadata": { "annotations": { names::LEDGER: ledger } } });
                     self.attacker.change::<FlashJob>(&name, change).await?;
