@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::{Phase, flash_pod};
 use flashjob_sim::eventually;
 use flashjob_sim::flashjob::akri::INSTANCE_CRD;
 use flashjob_sim::flashjob::field::{self, Field};
@@ -55,6 +55,7 @@ impl Site {
                     images: archives(images)?,
                     cgroup: cgroup.clone(),
                     addresses: BOARDS,
+                    port: flash_pod::PORT,
                 };
                 let node = Node::start(options, &tell).await?;
                 let kubeconfig = node.kubeconfig()?;
@@ -96,7 +97,7 @@ impl Site {
 
         tell("boards, registry, attestation service and Akri's agent");
         let board = |number: u8| match &node {
-            Some(node) => node.board(number, 8080),
+            Some(node) => node.device(number, 8080),
             None => Ok(SocketAddrV4::new(host, 18080 + u16::from(number))),
         };
         let boards = (1..=BOARDS).map(board).collect::<Result<_>>()?;
