@@ -16,17 +16,19 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// SIGKILL, not SIGTERM: what these programs keep is scratch, and a stopped one (SIGSTOP) would not see a SIGTERM.
-/// The reader is ended with the child, so that it never signals a pid that has found a new owner.
+/// The child has a session of its own, so that what it has started ends with it. The reader is ended with the child, so
+/// that it never signals a pid that has found a new owner.
 const HOLDER: &str = r#"
 exec 3<&0
 log=$1; shift
-"$@" </dev/null >"$log" 2>&1 3<&- &
+setsid "$@" </dev/null >"$log" 2>&1 3<&- &
 child=$!
 echo "$child"
-{ read -r _ <&3; kill -KILL "$child"; } &
+{ read -r _ <&3; kill -KILL "$child" "-$child"; } &
 reader=$!
 wait "$child"; code=$?
 kill "$reader"
+kill -KILL "-$child"
 exit "$code"
 "#;
 

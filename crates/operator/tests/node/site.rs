@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_api::flashjob::Phase;
+use flashjob_api::flashjob::{Phase, flash_pod};
 use flashjob_sim::eventually;
 use flashjob_sim::flashjob::akri::INSTANCE_CRD;
 use flashjob_sim::flashjob::field::{self, Field};
@@ -53,6 +53,7 @@ impl NodeSite {
                     images: archives(images)?,
                     cgroup: cgroup.clone(),
                     addresses: BOARDS,
+                    port: flash_pod::PORT,
                 };
                 let node = Node::start(options, &tell).await?;
                 let kubeconfig = node.kubeconfig()?;
@@ -94,7 +95,7 @@ impl NodeSite {
 
         tell("boards, registry, attestation service and Akri's agent");
         let board = |number: u8| match &node {
-            Some(node) => node.board(number, 8080),
+            Some(node) => node.device(number, 8080),
             None => Ok(SocketAddrV4::new(host, 18080 + u16::from(number))),
         };
         let boards = (1..=BOARDS).map(board).collect::<Result<_>>()?;

@@ -4,7 +4,7 @@
 //! one to any other address is broken at once, and so is one to a Service without a ready Pod. It differs in that a Pod
 //! sees this machine as the caller, and that a connection is taken before it is known whether it leads anywhere.
 //!
-//! A broken connection is broken on the other side too: boards take an orderly end for the end of their firmware.
+//! A broken connection is broken on the other side too: some take an orderly end for the end of what they were to get.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -138,11 +138,11 @@ mod tests {
     #[tokio::test]
     async fn an_orderly_end_arrives_as_one_and_a_broken_connection_as_broken() -> Result<()> {
         let (mut near, mut far, _forwarder) = pair().await?;
-        far.write_all(b"firmware").await?;
+        far.write_all(b"all of it").await?;
         far.shutdown().await?;
         let mut all = Vec::new();
         near.read_to_end(&mut all).await?;
-        assert_eq!(all, b"firmware");
+        assert_eq!(all, b"all of it");
 
         let (mut near, mut far, _forwarder) = pair().await?;
         far.write_all(b"firm").await?;
@@ -157,12 +157,12 @@ mod tests {
     #[test]
     fn only_a_ready_pod_is_led_to_and_by_the_services_own_port() -> Result<()> {
         let service: Service = serde_json::from_value(json!({
-            "spec": { "ports": [{ "name": "flash", "port": 4433, "targetPort": 5000 }] },
+            "spec": { "ports": [{ "name": "tls", "port": 4433, "targetPort": 5000 }] },
             "status": { "loadBalancer": { "ingress": [{ "ip": "10.0.0.1" }] } },
         }))?;
         assert!(has_address(&service, "10.0.0.1".parse()?));
         assert!(!has_address(&service, "10.0.0.10".parse()?));
-        let ports = json!([{ "name": "other", "port": 1 }, { "name": "flash", "port": 5000 }]);
+        let ports = json!([{ "name": "other", "port": 1 }, { "name": "tls", "port": 5000 }]);
         let of = |addresses: &str| -> Result<Endpoints> {
             let subset = json!({ addresses: [{ "ip": "10.1.0.2" }], "ports": ports });
             Ok(serde_json::from_value(json!({ "subsets": [subset] }))?)

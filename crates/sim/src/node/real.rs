@@ -1,6 +1,6 @@
 //! A real node: controller-manager, scheduler, containerd and kubelet beside a [`Cluster`], so that Pods are containers.
 //!
-//! Boards, and whatever else Pods talk to, are processes of this machine on addresses of the Pods' bridge. It differs from a
+//! Whatever Pods talk to outside of the cluster are processes of this machine on addresses of the Pods' bridge. It differs from a
 //! node in the field in that there is no kube-proxy and no DNS: the API server's address and those of load-balanced Services
 //! are carried by a [`Forwarder`], and other Services lead nowhere.
 //!
@@ -31,8 +31,6 @@ use crate::wait::eventually;
 pub const NAME: &str = "node";
 /// Its address, and the gateway of its Pods.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
-/// The port that boards dial.
-const FLASH_PORT: u16 = 4433;
 /// How long anything may take to come about; far longer than it does.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -47,6 +45,8 @@ pub struct Options {
     pub cgroup: String,
     /// How many addresses the load balancer has.
     pub addresses: u8,
+    /// The port that Services have there.
+    pub port: u16,
 }
 
 /// A node at work. It ends when this is dropped, and also when our process ends in whatever way.
@@ -91,7 +91,7 @@ impl Node {
             let address = Ipv4Addr::new(10, 88, 1, number);
             machine::give(address)?;
             let services = To::Services(cluster.client("load-balancer")?);
-            forwarders.push(Forwarder::start((address, FLASH_PORT).into(), services).await?);
+            forwarders.push(Forwarder::start((address, options.port).into(), services).await?);
             pool.push(address.to_string());
         }
         let client = cluster.client("load-balancer")?;
@@ -150,8 +150,8 @@ impl Node {
             .with_context(|| self.kubelet().as_ref().map(Running::last_words).unwrap_or_default())
     }
 
-    /// An address of this machine that Pods reach, for a board of this number.
-    pub fn board(&self, number: u8, port: u16) -> Result<SocketAddrV4> {
+    /// An address of this machine that Pods reach, for the device of this number.
+    pub fn device(&self, number: u8, port: u16) -> Result<SocketAddrV4> {
         let address = Ipv4Addr::new(10, 88, 2, number);
         machine::give(address)?;
         Ok(SocketAddrV4::new(address, port))

@@ -1,7 +1,7 @@
 //! The played kubelet. Here Pods play a script; those whose containers are processes are in the folder.
 
+mod controllers;
 mod ends;
-mod job;
 mod processes;
 mod starts;
 
@@ -154,20 +154,26 @@ async fn a_pod_waits_for_its_permit_and_then_runs_to_the_end() -> Result<()> {
     Ok(())
 }
 
+/// Fleets of ten thousand Pods are played.
 #[tokio::test]
-async fn an_instant_pod_costs_two_writes() -> Result<()> {
-    let bench = Bench::new().await?;
-    let _kubelet = bench.kubelet(Script::failure(1, "no such thing"));
-    bench.create(json!({})).await?;
-    let pod = bench.until("the end", |pod| phase(pod) == "Failed").await?;
-    let end = state(&pod).terminated.context("no terminated state")?;
-    assert_eq!((end.exit_code, end.message.as_deref()), (1, Some("no such thing")));
-    let mut writes = Cluster::shared().await?.writes(&bench.namespace)?;
-    writes.retain(|entry| entry.resource == "pods" && entry.user == "kubelet");
-    let writes: Vec<_> =
-        writes.iter().map(|entry| (entry.verb.as_str(), entry.subresource.as_deref())).collect();
-    let expected = [("create", None), ("create", Some("binding")), ("patch", Some("status"))];
-    assert_eq!(writes, expected);
+async fn a_pod_costs_a_binding_and_a_write_for_each_change() -> Result<()> {
+    let failure = Script::failure(1, "no such thing");
+    for (script, changes) in
+        [(failure.clone(), 1), (failure.run_for(Duration::from_millis(300)), 2)]
+    {
+        let bench = Bench::new().await?;
+        let _kubelet = bench.kubelet(script);
+        bench.create(json!({})).await?;
+        let pod = bench.until("the end", |pod| phase(pod) == "Failed").await?;
+        assert_eq!(end(&pod, "main"), (Some(1), "no such thing".to_owned()));
+        let mut writes = Cluster::shared().await?.writes(&bench.namespace)?;
+        writes.retain(|entry| entry.resource == "pods" && entry.user == "kubelet");
+        let of = |subresource: Option<&str>| {
+            writes.iter().filter(|entry| entry.subresource.as_deref() == subresource).count()
+        };
+        // The Pod itself is this test's.
+        assert_eq!((of(None), of(Some("binding")), of(Some("status"))), (1, 1, changes));
+    }
     Ok(())
 }
 

@@ -38,6 +38,24 @@ async fn a_deleted_pod_ends_all_its_containers_and_restarts_none() -> Result<()>
     Ok(())
 }
 
+/// As in a container, where all processes end with the first.
+#[tokio::test]
+async fn what_a_process_has_started_ends_with_it() -> Result<()> {
+    let node = Node::new().await?;
+    let main = shell("main", "sleep 300 & echo $! >dev/termination-log");
+    node.create(json!({ "containers": [main] })).await?;
+    let pod = node.bench.until("the end", is_over).await?;
+    let (code, pid) = end(&pod, "main");
+    assert_eq!(code, Some(0));
+    let file = format!("/proc/{}/status", pid.trim());
+    eventually("it to end", LIMIT, || async {
+        // Whoever takes orphans in may take his time to bury them.
+        let status = std::fs::read_to_string(&file).unwrap_or_default();
+        Ok((status.is_empty() || status.contains("State:\tZ")).then_some(()))
+    })
+    .await
+}
+
 /// A process cannot be found again: it ended with the kubelet that had started it.
 #[tokio::test]
 async fn a_kubelet_that_comes_back_knows_what_had_run() -> Result<()> {

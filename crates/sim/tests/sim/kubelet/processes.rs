@@ -61,7 +61,7 @@ async fn kubelet(bench: &Bench, script: Script, folder: &Path) -> Result<Kubelet
     let options = KubeletOptions {
         namespace: Some(bench.namespace.clone()),
         images: Some(Images::new(folder).with("shell", Program::new("/bin/sh")?)),
-        back_off: Duration::from_secs(1),
+        back_off: Duration::from_secs(2),
     };
     Kubelet::start_with(bench.client.clone(), options, move |_: &Pod| script.clone()).await
 }

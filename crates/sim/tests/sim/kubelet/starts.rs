@@ -86,7 +86,7 @@ async fn a_container_that_fails_is_started_again_after_a_back_off() -> Result<()
     let pod = node.bench.until("the back-off", |pod| waits_for(pod, "CrashLoopBackOff")).await?;
     assert_eq!(phase(&pod), "Running");
     let words = state(&pod).waiting.and_then(|waiting| waiting.message).unwrap_or_default();
-    assert!(words.starts_with("back-off 1s restarting failed container=main"), "{words}");
+    assert!(words.starts_with("back-off 2s restarting failed container=main"), "{words}");
     assert_eq!(status(&pod, "main").restart_count, 1);
     let pod = node.bench.until("the end", is_over).await?;
     assert_eq!(phase(&pod), "Succeeded");
@@ -96,7 +96,7 @@ async fn a_container_that_fails_is_started_again_after_a_back_off() -> Result<()
     let starts: Vec<_> = node.kubelet.starts().iter().filter(mine).cloned().collect();
     assert_eq!(starts.iter().map(|s| s.exit_code).collect::<Vec<_>>(), [Some(1), Some(1), Some(0)]);
     let pause = starts[1].ended_at.map(|end| starts[2].at.duration_since(end));
-    assert!(pause.is_some_and(|pause| pause.as_secs_f64() >= 0.9), "{pause:?}");
+    assert!(pause.is_some_and(|pause| pause.as_secs_f64() >= 1.9), "{pause:?}");
     Ok(())
 }
 

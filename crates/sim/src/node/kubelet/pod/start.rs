@@ -36,17 +36,15 @@ impl Worker {
             let mut named = known.iter().filter(|status| status.name == container.spec.name);
             let Some(status) = named.next() else { continue };
             container.status = status.clone();
-            if container.waits() {
-                continue;
+            let (runs, ended) = (container.runs(), container.exit_code().is_some());
+            if runs || ended {
+                begun = true;
+                container.due = None;
             }
-            begun = true;
-            container.due = None;
-            if container.runs() {
-                let run = match self.program_of(index) {
-                    Some(_) => Err("started by an earlier kubelet, and lost".to_owned()),
-                    None => Ok(None),
-                };
-                self.push(index, run);
+            let lost = || "started by an earlier kubelet, and lost".to_owned();
+            if runs {
+                let process = self.program_of(index).map(|_| Err(lost()));
+                self.push(index, process.transpose());
             }
         }
         if begun {
@@ -138,7 +136,7 @@ impl Worker {
             container.start = Some(starts.len());
             starts.push(started);
         });
-        // It waits after a first run only to run once more.
+        // One that has run before is started again.
         container.status.restart_count += i32::from(container.status.last_state.is_some());
         let process =
             self.program_of(index).cloned().map(|program| self.spawn(index, &program, env));
