@@ -35,9 +35,6 @@ mod text;
 pub mod usage;
 pub mod wait;
 
-// The name that node/kubelet knows it by.
-use retry as insist;
-
 pub use lock::lock;
 pub use operator::{Launcher, Operator};
 pub use process::Running;

@@ -16,9 +16,6 @@ pub(crate) enum Change<K> {
     Gone(String),
 }
 
-/// The name that node/kubelet knows it by.
-pub(crate) use self::Change as Seen;
-
 /// Watches everything behind `api`. What vanished while the watch was broken is reported too.
 pub(crate) fn observe<K>(api: Api<K>) -> impl Stream<Item = Change<K>> + Send
 where

@@ -10,9 +10,6 @@ use tracing::warn;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The name that node/kubelet knows it by.
-pub(crate) use self::retry as insist;
-
 /// Calls the API until it takes the call. `None`: the object is gone, or its name is another object's by now.
 pub(crate) async fn retry<T, F, Fut>(what: &str, call: F) -> Option<T>
 where

@@ -48,7 +48,7 @@ pub use self::images::{Env, Images, Program};
 use self::logs::Logs;
 use self::pod::{Life, Worker};
 pub use self::script::{End, Farewell, Script};
-use crate::observe::{Seen, observe};
+use crate::observe::{Change, observe};
 use crate::usage::Usage;
 
 /// The node every Pod is bound to.
@@ -224,7 +224,7 @@ async fn run(pods: Api<Pod>, shared: Arc<Shared>) {
             Some(_) = tasks.join_next() => continue,
         };
         match event {
-            Some(Seen::Here(pod)) => {
+            Some(Change::Here(pod)) => {
                 let uid = pod.uid().unwrap_or_default();
                 let life = match pod.metadata.deletion_timestamp {
                     None => Life::Wanted,
@@ -240,7 +240,7 @@ async fn run(pods: Api<Pod>, shared: Arc<Shared>) {
                 }
             }
             // The sender is dropped, which tells the task that the Pod is gone.
-            Some(Seen::Gone(uid)) => drop(lives.remove(&uid)),
+            Some(Change::Gone(uid)) => drop(lives.remove(&uid)),
             None => return,
         }
     }

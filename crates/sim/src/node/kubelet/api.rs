@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{NODE, Shared};
-use crate::insist::insist;
+use crate::retry::retry;
 
 /// The API, narrowed to one Pod. Every call carries its uid, so that a Pod of the same name that came after it is
 /// left alone.
@@ -41,7 +41,7 @@ impl PodApi {
             "target": { "apiVersion": "v1", "kind": "Node", "name": NODE },
         });
         let params = PostParams::default();
-        let bound: Option<Value> = insist("bind a Pod", || async {
+        let bound: Option<Value> = retry("bind a Pod", || async {
             let _turn = self.shared.calls.acquire().await;
             let binding = self.pods.create_subresource("binding", &self.name, &params, &binding);
             binding.await
@@ -57,7 +57,7 @@ impl PodApi {
             "status": status,
         }));
         let params = PatchParams::default();
-        let written = insist("write a Pod's status", || async {
+        let written = retry("write a Pod's status", || async {
             let _turn = self.shared.calls.acquire().await;
             self.pods.patch_status(&self.name, &params, &patch).await
         });
@@ -71,7 +71,7 @@ impl PodApi {
             preconditions: Some(Preconditions { uid: self.uid.clone(), resource_version: None }),
             ..DeleteParams::default()
         };
-        let removed = insist("remove a Pod", || async {
+        let removed = retry("remove a Pod", || async {
             let _turn = self.shared.calls.acquire().await;
             self.pods.delete(&self.name, &params).await
         });
