@@ -104,19 +104,19 @@ impl Fleet {
 
 /// What a job's ledger says.
 fn remembered(all: &mut HashMap<String, Involved>, job: &JobObject, ledger: &Ledger) {
-    for record in ledger.records.iter().filter(|r| !r.twin) {
+    for record in ledger.records.iter().filter(|r| !r.is_duplicate()) {
         let Some(pinned) = &record.pinned else { continue };
         let entry = all.entry(format!("{}/{}", pinned.namespace, pinned.name)).or_default();
-        if record.open && entry.at_work.is_none() {
+        if record.is_open() && entry.at_work.is_none() {
             // The status shows a hundred.
             entry.at_work = Some(AtWork { job: job.path(), state: DeviceState::Flashing });
         }
-        let result = match record.outcome {
+        let result = match record.outcome() {
             Some(Outcome::Succeeded) => "Succeeded",
             Some(Outcome::Skipped) => "Skipped",
             Some(Outcome::Failed) => "Failed",
             // It is tried again.
-            None if record.tries > 0 => "Failed",
+            None if record.tries() > 0 => "Failed",
             None => continue,
         };
         let header = &ledger.header;
@@ -125,9 +125,9 @@ fn remembered(all: &mut HashMap<String, Involved>, job: &JobObject, ledger: &Led
             job: job.path(),
             version: version.to_owned(),
             result: result.to_owned(),
-            reason: record.reason.clone(),
-            message: record.message.clone(),
-            at: record.ended,
+            reason: record.reason().map(str::to_owned),
+            message: record.message().map(str::to_owned),
+            at: record.ended().and_then(|ended| ended.at),
         };
         entry.keep_the_later(last);
     }

@@ -126,7 +126,7 @@ impl LedgerCache {
     /// The boards whose attempts are open.
     pub fn open_endpoints(&self) -> Vec<Lock<'static>> {
         let records = self.sealed().map(|l| l.records.as_slice()).unwrap_or_default();
-        records.iter().filter(|r| r.open).filter_map(Record::lock).collect()
+        records.iter().filter(|r| r.is_open()).filter_map(Record::lock).collect()
     }
 
     /// A write was acknowledged: what it changed.

@@ -53,13 +53,10 @@ impl Round<'_> {
 
     /// Everything is there: the next attempt may begin as soon as the ledger says so.
     fn permit(&mut self, record: &Record, instance: &Instance) -> Step {
-        let attempt = record.attempt.saturating_add(1);
         let found = || Some(ledger::message(&instance.version));
         let previous = record.previous.clone().or_else(found);
-        let deadline_seconds = self.spec.map(|spec| spec.device_seconds);
-        let (open, permit) = (true, true);
+        let open = record.opened(previous, self.spec.map(|spec| spec.device_seconds));
         self.claim(record);
-        let open = Record { attempt, previous, open, permit, deadline_seconds, ..record.clone() };
         Wait::new(DeviceState::Starting, "writing its permit").then(Action::Advance(open))
     }
 

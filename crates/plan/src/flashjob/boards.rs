@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::flashjob::endpoint::{Board, Endpoint};
 use crate::flashjob::ids::JobUid;
-use crate::flashjob::ledger::{Outcome, Record};
+use crate::flashjob::ledger::{Outcome, Progress, Record};
 
 mod parked;
 use parked::Parked;
@@ -344,8 +344,12 @@ impl Boards {
 /// The board that a device of a job is at and when it was flashed, if it was.
 fn flash(record: &Record) -> Option<(&Endpoint, Timestamp)> {
     let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
-    let ended = record.ended.filter(|_| record.outcome == Some(Outcome::Succeeded))?;
-    Some((&pinned.endpoint, ended))
+    match &record.progress {
+        Progress::Final { outcome: Outcome::Succeeded, ended, .. } => {
+            Some((&pinned.endpoint, ended.at?))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ impl Round<'_> {
         for (target, children) in children {
             let record = self.at_hand.get(target).copied();
             for (attempt, slot) in &children.pods {
-                let wanted = record.is_some_and(|r| r.open && r.attempt == *attempt);
+                let wanted = record.is_some_and(|r| r.is_open() && r.attempt == *attempt);
                 if wanted || slot.busy {
                     continue;
                 }
@@ -47,15 +47,15 @@ impl Round<'_> {
     /// Service holds.
     fn needs_service(&self, record: &Record) -> bool {
         let current = record.revision == self.ledger.header.revision;
-        let due = record.outcome.is_none() && !record.dropped && current;
-        if record.open || !due {
-            return record.open;
+        let due = record.outcome().is_none() && !record.dropped && current;
+        if record.is_open() || !due {
+            return record.is_open();
         }
         let Some(spec) = self.active() else { return false };
         let (boards, job) = (self.view.boards, &self.view.job.uid);
         let shared = record.pinned.as_ref().is_some_and(|p| boards.is_shared(job, &p.endpoint));
         let others_wait = self.queued || shared || spec.access.kind == ServiceType::NodePort;
-        let waits_long = self.rests(record) || (record.tries == 0 && !self.room);
+        let waits_long = self.rests(record) || (record.tries() == 0 && !self.room);
         !(waits_long && others_wait)
     }
 }

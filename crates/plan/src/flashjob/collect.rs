@@ -52,7 +52,7 @@ impl Round<'_> {
     /// A device stands there, and keeps its board while anything of it is there.
     fn wait(&mut self, record: &Record, mut wait: Wait) {
         let children = self.view.children.get(&record.target);
-        let holds = record.open || children.is_some_and(|c| in_use(c, self.now));
+        let holds = record.is_open() || children.is_some_and(|c| in_use(c, self.now));
         if holds || matches!(wait.state, DeviceState::Addressing) {
             self.claims.extend(record.lock());
         }
@@ -66,7 +66,7 @@ impl Round<'_> {
     /// Given up because of its Service: the board stays ours until that has gone.
     fn is_stuck(&self, record: &Record) -> bool {
         let children = || self.view.children.get(&record.target);
-        record.reason.as_deref() == Some(Reason::ServiceStuck.as_str())
+        record.reason() == Some(Reason::ServiceStuck.as_str())
             && children().is_some_and(|c| c.service.here().is_some())
     }
 

@@ -10,7 +10,7 @@ use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
 use crate::flashjob::finding::{look_up, pin};
 use crate::flashjob::in_use::boards_at_work;
-use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Record};
+use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Progress, Record};
 use crate::flashjob::names;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::rollout::{self, Turn};
@@ -76,7 +76,7 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         if let Some(pinned) = record.pinned.clone() {
             let first = places.at(&pinned).next();
             match first.and_then(|first| spec.devices.get(first)) {
-                Some(first) => record = record.as_twin_of(first, now),
+                Some(first) => record = record.as_duplicate_of(first, now),
                 None => places.add(index, &pinned),
             }
         }
@@ -122,7 +122,7 @@ fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<Lock<'static>> {
         return Vec::new();
     }
     let records = ledger.records.iter().take(rollout::bound(Some(spec), ledger));
-    records.filter(|r| r.outcome.is_none()).filter_map(Record::lock).collect()
+    records.filter(|r| r.outcome().is_none()).filter_map(Record::lock).collect()
 }
 
 /// A job with a ledger.
@@ -138,7 +138,7 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     let mut round = Round::new(view, ledger, now);
     // Devices that failed before give way to those not tried yet: a board that never answers must not keep the places and
     // addresses of boards that would.
-    let again = |record: &Record| record.tries > 0 && !record.open && record.outcome.is_none();
+    let again = |record: &Record| matches!(record.progress, Progress::Waiting(Some(_)));
     for turn in [false, true] {
         for (index, record) in ledger.records.iter().enumerate() {
             if again(record) == turn {
@@ -150,7 +150,7 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     }
     edits.merge(ledger, &mut round.change, now);
     round.take_turns();
-    if !view.settled && !ledger.records.iter().any(|r| r.open && r.permit) {
+    if !view.settled && !ledger.records.iter().any(Record::has_permit) {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
     }

@@ -92,7 +92,7 @@ impl Edits {
             let batch = ledger.header.released_at;
             header.released_at = go_on(batch);
             for (index, record) in ledger.records.iter().enumerate() {
-                if record.outcome.is_none() && !record.dropped && record.turn > batch {
+                if record.outcome().is_none() && !record.dropped && record.turn > batch {
                     let record = change.records.entry(index).or_insert_with(|| record.clone());
                     record.turn = go_on(record.turn);
                 }

@@ -29,10 +29,10 @@ impl Round<'_> {
         if !self.view.settled {
             // Begun by another process. Withdraw the permit; then a fresh list shows whether it has started.
             let wait = Wait::new(DeviceState::Starting, SETTLING);
-            if !record.permit {
+            if !record.has_permit() {
                 return wait.into();
             }
-            return wait.then(Action::Write(Record { permit: false, ..record.clone() }));
+            return wait.then(Action::Write(record.without_permit()));
         }
         let nothing = Slot::default();
         let children = self.view.children.get(&record.target);
@@ -43,7 +43,7 @@ impl Round<'_> {
             }
             // Gone after its end was seen is no loss: that end is what counts.
             (Some(pod), _) if slot.gone && !pod.over(self.now) => {
-                if !record.permit && !pod.started() {
+                if !record.has_permit() && !pod.started() {
                     return withdraw(record);
                 }
                 let message =
@@ -52,7 +52,9 @@ impl Round<'_> {
             }
             (Some(pod), _) => self.watch_over(index, record, pod),
             // Edited before its Pod was made: that holds for this attempt, too.
-            (None, _) if !record.permit || dropped || self.is_outdated(record) => withdraw(record),
+            (None, _) if !record.has_permit() || dropped || self.is_outdated(record) => {
+                withdraw(record)
+            }
             (None, Some(refusal)) if self.keeps_waiting(refusal) => {
                 self.refused(index, record, refusal)
             }
@@ -101,7 +103,7 @@ impl Round<'_> {
             let wait = Wait::new(DeviceState::Flashing, "the flash Pod is at work");
             return wait.since(since).until(overdue_at).into();
         }
-        if !record.permit && !pod.started() {
+        if !record.has_permit() && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
             let deletion = Deletion::of_pod(record.target, record.attempt, pod);
             return Wait::new(DeviceState::Starting, SETTLING).then(Action::Delete(deletion));
@@ -120,7 +122,7 @@ impl Round<'_> {
             // Held with nothing sent yet: give the permit back, and with it the address.
             return withdraw(record);
         };
-        if record.tries == 0 && !self.room {
+        if record.tries() == 0 && !self.room {
             // Others that are tried again come first, and may need the address.
             let starved = self.starved.is_some();
             let wait = || Wait::new(DeviceState::Pending, NO_ROOM).into();
@@ -162,6 +164,5 @@ impl Round<'_> {
 
 /// The attempt never reached the board: close it, count nothing. Its number is used up.
 fn withdraw(record: &Record) -> Step {
-    let closed = Record { open: false, permit: false, ..record.clone() };
-    Wait::new(DeviceState::Starting, "beginning anew").then(Action::Write(closed))
+    Wait::new(DeviceState::Starting, "beginning anew").then(Action::Write(record.closed()))
 }

@@ -69,7 +69,7 @@ impl Display for JobUid {
 }
 
 /// One device in one revision of one job, in twelve hexadecimal digits; [`names::target`](super::names::target) makes them.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target([u8; 12]);
 
 impl Target {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::flashjob::ids::Target;
-use crate::flashjob::ledger::{Ledger, Record};
+use crate::flashjob::ledger::{Ledger, Progress, Record};
 
 /// Boards whose Pods have not ended, and the node port, for a job that goes or has lost its ledger: none of them is free for
 /// another job yet.
@@ -23,7 +23,7 @@ pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<Lock<'stati
         // A Pod that is being made has not been seen yet.
         let open = ledger.records.iter().filter(|r| {
             let children = view.children.get(&r.target);
-            r.open && children.is_some_and(|c| holds_slot(c, r.attempt, now))
+            r.is_open() && children.is_some_and(|c| holds_slot(c, r.attempt, now))
         });
         boards.extend(open.filter_map(Record::lock));
     }
@@ -42,7 +42,10 @@ pub(crate) fn takes_node_port(view: &View<'_>) -> bool {
 
 /// Whether a device waits for its next attempt.
 pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
-    !record.open && record.retry_at.is_some_and(|at| at > now)
+    match &record.progress {
+        Progress::Waiting(Some(failed)) => failed.retry_at.is_some_and(|at| at > now),
+        _ => false,
+    }
 }
 
 /// Boards that a job holds, read off its ledger and its objects: what a new process claims for every job before it looks at
@@ -53,7 +56,7 @@ pub fn boards_held(
     now: Timestamp,
 ) -> Vec<Lock<'static>> {
     let records = ledger.into_iter().flat_map(|ledger| &ledger.records).filter(|record| {
-        record.open || children.get(&record.target).is_some_and(|c| in_use(c, now))
+        record.is_open() || children.get(&record.target).is_some_and(|c| in_use(c, now))
     });
     // Also of an earlier firmware, of a device that has left the job, or where the ledger cannot be read.
     let pods = children.values().flat_map(|c| c.pods.values()).filter(|slot| pod_in_use(slot, now));

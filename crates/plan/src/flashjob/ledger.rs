@@ -17,8 +17,10 @@ use crate::flashjob::names;
 
 mod reader;
 mod record;
+mod stored;
 pub use reader::{MOST_DEVICES, Reader};
-pub use record::{Outcome, Pinned, Record};
+pub use record::{Ended, Failed, Outcome, Pinned, Progress, Record};
+use stored::Stored;
 
 /// Devices per ConfigMap: well under the 1 MiB an object may have, with messages of 256 bytes.
 pub const SHARD_SIZE: usize = 256;
@@ -158,8 +160,8 @@ impl Ledger {
         }
         let first = shard * SHARD_SIZE;
         for (index, record) in self.records.iter().enumerate().skip(first).take(SHARD_SIZE) {
-            data.insert(record_key(index), json(record));
-            if record.permit {
+            data.insert(record_key(index), json(&Stored::from(record)));
+            if record.has_permit() {
                 data.insert(names::permit(record.target, record.attempt), record.device.clone());
             }
         }
@@ -183,7 +185,7 @@ impl Ledger {
         let header = &self.header;
         let results = self.records.iter().filter(|r| r.revision == header.revision);
         let (mut done, mut failed) = (0, 0);
-        for record in results.filter(|r| r.outcome.is_some()) {
+        for record in results.filter(|r| r.outcome().is_some()) {
             if record.is_done() { done += 1 } else { failed += 1 }
         }
         let mut history = header.history.clone();
@@ -202,7 +204,7 @@ impl Ledger {
 
     /// Whether any attempt is under way.
     pub fn has_open_attempts(&self) -> bool {
-        self.records.iter().any(|r| r.open)
+        self.records.iter().any(Record::is_open)
     }
 
     /// The keys a change puts into one ConfigMap, and with `None` those it takes out.
@@ -212,14 +214,14 @@ impl Ledger {
             patch.insert(HEADER.to_owned(), Some(json(header)));
         }
         for (index, record) in change.of_shard(shard) {
-            if let Some(old) = self.records.get(index).filter(|old| old.permit) {
+            if let Some(old) = self.records.get(index).filter(|old| old.has_permit()) {
                 patch.insert(names::permit(old.target, old.attempt), None);
             }
-            if record.permit {
+            if record.has_permit() {
                 let key = names::permit(record.target, record.attempt);
                 patch.insert(key, Some(record.device.clone()));
             }
-            patch.insert(record_key(index), Some(json(record)));
+            patch.insert(record_key(index), Some(json(&Stored::from(record))));
         }
         patch
     }

@@ -9,7 +9,7 @@ use crate::flashjob::finding::{is_pinned, pin};
 use crate::flashjob::flashing::NODE_LOST_SECONDS;
 use crate::flashjob::in_use::pod_in_use;
 use crate::flashjob::instances::Instance;
-use crate::flashjob::ledger::{Outcome, Pinned, Record};
+use crate::flashjob::ledger::{Failed, Outcome, Pinned, Record};
 use crate::flashjob::results::given_up;
 use crate::flashjob::round::{NO_ROOM, Round};
 use crate::flashjob::spec::Spec;
@@ -18,7 +18,12 @@ use crate::time::after;
 
 impl<'a> Round<'a> {
     /// A device without an attempt: find it and its board, give it an address, then a permit.
-    pub(crate) fn prepare(&mut self, index: usize, record: &Record) -> Step {
+    pub(crate) fn prepare(
+        &mut self,
+        index: usize,
+        record: &Record,
+        failed: Option<&Failed>,
+    ) -> Step {
         if let Some(pod) = self.pod_in_the_way(record) {
             return self.wait_for_pod(index, record, pod);
         }
@@ -26,22 +31,26 @@ impl<'a> Round<'a> {
         if children.is_some_and(|c| c.pods.values().any(|slot| pod_in_use(slot, self.now))) {
             return Wait::new(DeviceState::BackOff, "waiting for the earlier Pod to go").into();
         }
-        if self.spec.is_some_and(|spec| record.tries > spec.retry_limit) {
+        if let (Some(spec), Some(failed)) = (self.spec, failed)
+            && failed.tries.get() > spec.retry_limit
+        {
             // The limit was lowered, or was not known when the last attempt failed.
-            return given_up(record);
+            return given_up(record, failed);
         }
         // Before anything else is asked that may change: a held job has nothing to do with the world and can be parked.
-        let Some(spec) = self.active() else { return Step::Rests(self.wait_held(record)) };
-        if let Some(at) = record.retry_at.filter(|at| *at > self.now) {
-            let failed = record.message.as_deref().unwrap_or_default();
-            let why = format!("tried again at {}: {failed}", at.strftime("%H:%M:%S UTC"));
-            return Wait::new(DeviceState::BackOff, why).since(record.ended).until(at).into();
+        let Some(spec) = self.active() else { return Step::Rests(self.wait_held(failed)) };
+        if let Some(Failed { ended, retry_at: Some(at), .. }) = failed
+            && *at > self.now
+        {
+            let said = ended.message.as_deref().unwrap_or_default();
+            let why = format!("tried again at {}: {said}", at.strftime("%H:%M:%S UTC"));
+            return Wait::new(DeviceState::BackOff, why).since(ended.at).until(*at).into();
         }
         let instance = match self.find(record) {
             Ok(instance) => instance,
             Err(missing) => return self.missing(index, record, missing),
         };
-        if record.tries == 0 && !self.room {
+        if failed.is_none() && !self.room {
             return Wait::new(DeviceState::Pending, NO_ROOM).into();
         }
         if let Some(end) = self.wrong_board(spec, record, instance) {
@@ -54,10 +63,11 @@ impl<'a> Round<'a> {
     }
 
     /// The job is suspended or halted, or its ledger does not say yet what it is about.
-    fn wait_held(&self, record: &Record) -> Wait {
-        match record.message.as_ref().filter(|_| record.tries > 0 && self.halt.is_none()) {
-            Some(failed) => {
-                let why = format!("tried again when the job goes on: {failed}");
+    fn wait_held(&self, failed: Option<&Failed>) -> Wait {
+        let failed = failed.filter(|_| self.halt.is_none());
+        match failed.and_then(|failed| failed.ended.message.as_ref()) {
+            Some(said) => {
+                let why = format!("tried again when the job goes on: {said}");
                 Wait::new(DeviceState::BackOff, why)
             }
             None => Wait::new(DeviceState::Pending, "the job is held"),
@@ -70,7 +80,7 @@ impl<'a> Round<'a> {
         let first = self.twin(index, &found);
         let record = Record { pinned: Some(found), ..record.clone() };
         match first {
-            Some(first) => wait.then(Action::Write(record.as_twin_of(&first, self.now))),
+            Some(first) => wait.then(Action::Write(record.as_duplicate_of(&first, self.now))),
             None => wait.then(Action::Advance(record)),
         }
     }
@@ -141,7 +151,8 @@ impl<'a> Round<'a> {
     /// The end of a Pod frees its board, not the wish for its end. One that never goes is on a node that is gone: others do
     /// not wait for that, and the board stays locked.
     fn wait_for_pod(&self, index: usize, record: &Record, pod: &Pod) -> Step {
-        let since = pod.deleting.or(record.ended).unwrap_or(record.turn);
+        let ended = record.ended().and_then(|ended| ended.at);
+        let since = pod.deleting.or(ended).unwrap_or(record.turn);
         let lost_at = after(since, NODE_LOST_SECONDS);
         if self.now >= lost_at {
             let message = format!(

@@ -14,7 +14,7 @@ use crate::flashjob::decide::decide;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
-use crate::flashjob::ledger::{self, Ledger, Outcome, Pinned, Record};
+use crate::flashjob::ledger::{self, Ended, Ledger, Outcome, Pinned, Progress, Record};
 use crate::flashjob::plan::LedgerPlan;
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::round::Round;
@@ -88,8 +88,8 @@ pub fn preview(
     let view = view(&job, LedgerState::Sealed(&ledger));
     let mut round = Round::new(&view, &ledger, now);
     let devices = ledger.records.iter().enumerate().map(|(index, record)| {
-        let (fate, why) = match record.outcome {
-            Some(_) => (Fate::Skip, record.message.clone().unwrap_or_default()),
+        let (fate, why) = match record.outcome() {
+            Some(_) => (Fate::Skip, record.message().unwrap_or_default().to_owned()),
             None => {
                 let step = round.step(index, record, false);
                 let foreseen = foresee(&round, record, spec, &step);
@@ -171,23 +171,24 @@ pub fn boards(
 
 /// The batch of each device, from the first on, if every batch goes well. Twins and what has left the job have none.
 pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize>> {
-    let takes_a_place = |record: &Record| !record.twin && !record.dropped;
+    let takes_a_place = |record: &Record| !record.is_duplicate() && !record.dropped;
     if spec.batch_size.is_none() {
         return ledger.records.iter().map(|r| takes_a_place(r).then_some(1)).collect();
     }
     let spec = Spec { delay_seconds: 0, ..spec.clone() };
     let mut ledger = ledger.clone();
     for record in ledger.records.iter_mut().filter(|r| takes_a_place(r)) {
-        (record.outcome, record.open) = (None, false);
+        record.progress = Progress::Waiting(None);
     }
     (ledger.header.batch, ledger.header.released, ledger.header.batch_ended) = (0, 0, None);
     let mut batches = vec![None; ledger.records.len()];
     while let Turn::Next(header) = rollout::turn(&spec, &ledger, now) {
         let places = ledger.header.released..header.released.min(batches.len());
         for (record, batch) in ledger.records[places.clone()].iter_mut().zip(&mut batches[places]) {
-            if record.outcome.is_none() {
+            if record.outcome().is_none() {
                 *batch = Some(header.batch);
-                record.outcome = Some(Outcome::Succeeded);
+                let (outcome, ended) = (Outcome::Succeeded, Ended::default());
+                record.progress = Progress::Final { outcome, tries: 0, ended };
             }
         }
         ledger.header = *header;
@@ -197,13 +198,13 @@ pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize
 
 /// What a device's first step says of it.
 fn foresee(round: &Round<'_>, record: &Record, spec: &Spec, step: &Step) -> (Fate, String) {
-    if let Some(next) = step.record().filter(|next| next.outcome.is_some()) {
-        let message = next.message.clone().unwrap_or_default();
-        let why = match &next.reason {
+    if let Some(next) = step.record().filter(|next| next.outcome().is_some()) {
+        let message = next.message().unwrap_or_default().to_owned();
+        let why = match next.reason() {
             Some(reason) => format!("{reason}: {message}"),
             None => message,
         };
-        let failed = next.outcome == Some(Outcome::Failed);
+        let failed = next.outcome() == Some(Outcome::Failed);
         return (if failed { Fate::Refuse } else { Fate::Skip }, why);
     }
     match step.wait() {

@@ -34,7 +34,7 @@ pub fn bound(spec: Option<&Spec>, ledger: &Ledger) -> usize {
 pub fn turn(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Turn {
     let header = &ledger.header;
     let Some(size) = spec.batch_size else { return Turn::Same };
-    let is_over = |r: &Record| !r.open && (r.dropped || result(r, header).is_some());
+    let is_over = |r: &Record| !r.is_open() && (r.dropped || result(r, header).is_some());
     let begun = ledger.records.iter().take(header.released).all(is_over);
     let rest = ledger.records.get(header.released..).unwrap_or_default();
     if !begun || rest.iter().all(is_over) {
@@ -92,16 +92,15 @@ pub fn halt(spec: &Spec, ledger: &Ledger) -> Option<Reason> {
 /// seen but not written down yet leave room for it.
 pub fn has_room(spec: &Spec, ledger: &Ledger, failing: usize) -> bool {
     let Some(most) = spec.max_failures else { return true };
-    let again = |r: &&Record| r.tries > 0 && r.outcome.is_none() && !r.dropped;
+    let again = |r: &&Record| r.failed().is_some() && !r.dropped;
     let doubtful = ledger.records.iter().filter(again).count();
     failed(ledger) + doubtful + failing <= most.round_down(ledger.header.total)
 }
 
 /// Whether two devices got different images in this revision: what the tag names is not what it named before.
 fn tag_has_moved(ledger: &Ledger) -> bool {
-    let known = ledger.records.iter().filter(|r| r.digest.is_some());
-    let current = known.filter(|r| r.revision == ledger.header.revision);
-    let mut digests = current.filter_map(|r| r.digest.as_ref());
+    let known = ledger.records.iter().filter_map(|r| Some((r, r.ended()?.digest.as_deref()?)));
+    let mut digests = known.filter(|(r, _)| r.revision == ledger.header.revision).map(|(_, d)| d);
     digests.next().is_some_and(|first| digests.any(|other| other != first))
 }
 
@@ -112,5 +111,5 @@ fn failed(ledger: &Ledger) -> usize {
 
 /// A device's result, if it is one for the revision under way.
 fn result(record: &Record, header: &Header) -> Option<Outcome> {
-    record.outcome.filter(|_| record.revision == header.revision)
+    record.outcome().filter(|_| record.revision == header.revision)
 }

@@ -17,7 +17,7 @@ use crate::flashjob::endpoint::{Board, Endpoint};
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, View};
 use crate::flashjob::ids::Target;
 use crate::flashjob::in_use::{pod_in_use, rests, takes_node_port};
-use crate::flashjob::ledger::{Change, Ledger, Outcome, Record};
+use crate::flashjob::ledger::{Change, Ledger, Outcome, Progress, Record};
 use crate::flashjob::plan::Plan;
 use crate::flashjob::results::given_up;
 use crate::flashjob::rollout::{self, Turn};
@@ -146,31 +146,31 @@ impl<'a> Round<'a> {
     /// [`Round::take`].
     pub fn step(&mut self, index: usize, record: &Record, dropped: bool) -> Step {
         let current = record.revision == self.ledger.header.revision;
-        let began = record.outcome.is_some() || record.tries > 0;
-        if dropped && !record.open && !(current && began) {
+        let began = record.outcome().is_some() || record.tries() > 0;
+        if dropped && !record.is_open() && !(current && began) {
             return Step::Left;
         }
-        if record.open {
-            return self.attempt(index, record, dropped);
-        }
-        if !current {
-            let revision = &self.ledger.header.revision;
-            return self.renew(record, revision, "not its turn yet");
-        }
-        match record.outcome {
-            Some(_) if !dropped && record.twin => self.stand_in(index, record),
-            Some(Outcome::Failed) if !dropped && self.asked_again(record) => {
+        match &record.progress {
+            Progress::Open { .. } => self.attempt(index, record, dropped),
+            _ if !current => self.renew(record, &self.ledger.header.revision, "not its turn yet"),
+            Progress::Duplicate { .. } if dropped => Step::Final(Outcome::Skipped),
+            Progress::Duplicate { .. } => self.stand_in(index, record),
+            Progress::Final { outcome: Outcome::Failed, .. }
+                if !dropped && self.asked_again(record) =>
+            {
                 self.renew(record, &record.revision, "asked for again")
             }
-            Some(outcome) => Step::Final(outcome),
+            Progress::Final { outcome, .. } => Step::Final(*outcome),
             // Taken out between two attempts.
-            None if dropped => given_up(record),
-            None if !self.view.settled => Wait::new(DeviceState::Pending, SETTLING).into(),
-            None if index >= self.bound && record.tries == 0 => {
+            Progress::Waiting(Some(failed)) if dropped => given_up(record, failed),
+            Progress::Waiting(_) if !self.view.settled => {
+                Wait::new(DeviceState::Pending, SETTLING).into()
+            }
+            Progress::Waiting(None) if index >= self.bound => {
                 Step::Rests(Wait::new(DeviceState::Pending, "its batch has not begun"))
             }
-            None if self.is_passed_over(index, record) => Step::PassedOver,
-            None => self.prepare(index, record),
+            Progress::Waiting(None) if self.is_passed_over(index, record) => Step::PassedOver,
+            Progress::Waiting(failed) => self.prepare(index, record, failed.as_ref()),
         }
     }
 
@@ -186,7 +186,6 @@ impl<'a> Round<'a> {
     fn is_passed_over(&self, index: usize, record: &Record) -> bool {
         self.passes_over
             && self.ahead == 0
-            && record.tries == 0
             && record.pinned.is_some()
             && self.has_objects.get(index) == Some(&false)
     }

@@ -141,7 +141,7 @@ fn why_halted(halt: Option<Reason>) -> &'static str {
 }
 
 fn nothing_began(ledger: &Ledger) -> bool {
-    ledger.records.iter().all(|r| r.attempt == 0 && r.outcome.is_none())
+    ledger.records.iter().all(|r| r.attempt == 0 && r.outcome().is_none())
 }
 
 /// The counts in words, such as "1 of 2 devices done, 1 flashing".

@@ -88,7 +88,7 @@ impl Summary {
         *self.count_of(&wait.state, record) += 1;
         self.starved |= wait.starved;
         // Devices whose turn has not come are counted, not listed.
-        let listed = !matches!(wait.state, DeviceState::Pending) || record.open;
+        let listed = !matches!(wait.state, DeviceState::Pending) || record.is_open();
         if !listed || self.in_flight.len() >= SHOWN {
             return;
         }
@@ -113,7 +113,7 @@ impl Summary {
             DeviceState::Blocked => &mut counts.blocked,
             DeviceState::Addressing | DeviceState::BackOff => &mut counts.waiting,
             DeviceState::Starting | DeviceState::Flashing => &mut counts.flashing,
-            DeviceState::Recording if record.open => &mut counts.flashing,
+            DeviceState::Recording if record.is_open() => &mut counts.flashing,
             DeviceState::Recording => &mut counts.waiting,
             DeviceState::Pending | DeviceState::Other(_) => &mut counts.pending,
         }
@@ -129,8 +129,8 @@ fn failure(record: &Record) -> Failure {
     Failure {
         uuid: shown(&record.device),
         instance: record.pinned.as_ref().map(|p| shown(&format!("{}/{}", p.namespace, p.name))),
-        reason: record.reason.as_deref().map(shown).unwrap_or_default(),
-        message: record.message.as_deref().map(shown).unwrap_or_default(),
-        attempts: i32::try_from(record.tries).unwrap_or(i32::MAX),
+        reason: record.reason().map(shown).unwrap_or_default(),
+        message: record.message().map(shown).unwrap_or_default(),
+        attempts: i32::try_from(record.tries()).unwrap_or(i32::MAX),
     }
 }

@@ -39,7 +39,7 @@ impl<'a> Survey<'a> {
             let children = view.children.get(&record.target);
             survey.has_objects.push(children.is_some());
             // Most devices of a large job are at its end, or have nothing yet.
-            if record.outcome.is_none() || children.is_some() {
+            if record.outcome().is_none() || children.is_some() {
                 survey.add(record, children, now);
             }
         }
@@ -50,21 +50,21 @@ impl<'a> Survey<'a> {
         self.at_hand.extend(children.map(|_| (record.target, record)));
         let slot = children.and_then(|c| c.pods.get(&record.attempt));
         let pod = slot.and_then(Slot::here);
-        let over = pod.filter(|pod| record.open && record.tries == 0 && pod.over(now));
+        let over = pod.filter(|pod| record.is_open() && record.tries() == 0 && pod.over(now));
         self.failing +=
             usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
-        if record.open || children.is_some_and(|c| in_use(c, now)) {
+        if record.is_open() || children.is_some_and(|c| in_use(c, now)) {
             self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.board()));
         }
-        if record.outcome.is_some() {
+        if record.outcome().is_some() {
             return;
         }
         let service = children.map(|c| &c.service);
-        let ready = record.open || service.is_some_and(|s| s.busy || s.here().is_some());
-        let sent = record.open && slot.is_some_and(|s| s.busy || s.seen.is_some());
+        let ready = record.is_open() || service.is_some_and(|s| s.busy || s.here().is_some());
+        let sent = record.is_open() && slot.is_some_and(|s| s.busy || s.seen.is_some());
         let next = usize::from(ready && !sent && !rests(record, now));
         self.ahead += next;
-        self.first_ahead += next * usize::from(record.tries == 0);
+        self.first_ahead += next * usize::from(record.tries() == 0);
         let waits = service.and_then(Slot::here).filter(|s| s.waits_for_address());
         self.waiting = self.waiting.into_iter().chain(waits).min_by_key(|s| s.first_seen);
     }
@@ -75,7 +75,7 @@ impl<'a> Survey<'a> {
     pub fn left_behind(&self, view: &'a View<'a>, now: Timestamp) -> HashMap<Board<'a>, &'a Pod> {
         let mut left = HashMap::new();
         for (target, children) in view.children {
-            let open = self.at_hand.get(target).filter(|r| r.open).map(|r| r.attempt);
+            let open = self.at_hand.get(target).filter(|r| r.is_open()).map(|r| r.attempt);
             for (attempt, slot) in &children.pods {
                 let pod = slot.here().filter(|pod| open != Some(*attempt) && !pod.over(now));
                 left.extend(pod.map(|pod| (pod.endpoint.board(), pod)));

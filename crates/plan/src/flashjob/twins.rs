@@ -76,20 +76,20 @@ impl Round<'_> {
         let stands_for_it = |place: &usize| {
             let other = records.get(*place);
             *place != index
-                && other.is_some_and(|r| stays(r, revision) && (!r.twin || *place < index))
+                && other
+                    .is_some_and(|r| stays(r, revision) && (!r.is_duplicate() || *place < index))
         };
         let others = || record.pinned.iter().flat_map(|p| places.at(p)).filter(stands_for_it);
-        let is_first = |place: &usize| records.get(*place).is_some_and(|r| !r.twin);
+        let is_first = |place: &usize| records.get(*place).is_some_and(|r| !r.is_duplicate());
         let first = others().find(is_first).or_else(|| others().next());
         match first.and_then(|place| records.get(place)) {
-            Some(first) if !first.twin && is_done_in(first, revision) => {
+            Some(first) if !first.is_duplicate() && is_done_in(first, revision) => {
                 Step::Final(Outcome::Skipped)
             }
             // It shares what became of the other.
             Some(_) => Step::Duplicate,
             None => {
-                let next = Record { twin: false, ..record.clone() };
-                let next = next.renewed(&self.view.job.uid, &record.revision, self.now);
+                let next = record.begun_anew(&self.view.job.uid, &record.revision, self.now);
                 Wait::new(DeviceState::Pending, "not its turn yet").then(Action::Write(next))
             }
         }
@@ -98,7 +98,7 @@ impl Round<'_> {
 
 /// Whether an entry stands for its device: it is in the job, is being flashed, or has been in this revision.
 fn stays(record: &Record, revision: &str) -> bool {
-    !record.dropped || record.open || (is_done_in(record, revision) && !record.twin)
+    !record.dropped || record.is_open() || (is_done_in(record, revision) && !record.is_duplicate())
 }
 
 fn is_done_in(record: &Record, revision: &str) -> bool {

@@ -77,7 +77,7 @@ fn devices_that_rest_hold_up_no_other() {
     world.settle();
     world.ends("b", 1, "");
     world.settle();
-    assert!(world.record("c").open, "the turn of c has come");
+    assert!(world.record("c").is_open(), "the turn of c has come");
     assert_eq!(services(&world), 3, "those that rest keep their addresses");
 }
 
@@ -95,7 +95,7 @@ fn addresses_of_devices_that_rest_go_to_those_who_wait() {
     world.waits.wait(&"another job".into(), None, world.now);
     world.after(60);
     world.settle();
-    assert!(world.record("a").open, "it is tried again with a new one");
+    assert!(world.record("a").is_open(), "it is tried again with a new one");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_device_that_failed_gives_way_to_those_not_tried_yet() {
     world.after(1);
     world.gets_address("b");
     world.settle();
-    assert!(world.record("b").open);
+    assert!(world.record("b").is_open());
     let target = world.record("c").target;
     assert!(world.children()[&target].service.here().is_some(), "c is next");
     for device in ["b", "c"] {
@@ -138,7 +138,7 @@ fn a_device_that_failed_gives_way_to_those_not_tried_yet() {
         world.gets_address(if device == "b" { "c" } else { "a" });
         world.settle();
     }
-    assert!(world.record("a").open, "and then a is tried again");
+    assert!(world.record("a").is_open(), "and then a is tried again");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_device_that_failures_leave_no_room_for_gives_its_address_to_those_who_wait(
     world.waits.wait(&"another job".into(), None, world.now);
     world.after(60);
     world.settle();
-    assert_eq!((world.record("a").open, world.record("b").open), (true, false));
+    assert_eq!((world.record("a").is_open(), world.record("b").is_open()), (true, false));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_service_that_nobody_serves_holds_up_nobody_else() {
     ] {
         let mut world = beside_one_that_nobody_serves(namespace, service.clone(), wanted);
         world.settle();
-        assert!(world.record("a").open, "{namespace} {service}");
+        assert!(world.record("a").is_open(), "{namespace} {service}");
     }
 }
 
@@ -241,7 +241,7 @@ fn what_is_taken_by_another_namespace_is_waited_for_by_ones_own_clock() {
     assert_eq!(device.until.as_ref().map(|t| t.0.as_second()), Some(60 + 120));
     world.after(120);
     world.settle();
-    assert_eq!(world.record("a").reason.as_deref(), Some("AddressTimeout"));
+    assert_eq!(world.record("a").reason(), Some("AddressTimeout"));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_node_port_is_for_one_device_at_a_time() {
     assert_eq!(services(&world), 1);
     world.ends("a", 0, "");
     world.settle();
-    assert!(world.record("b").open);
+    assert!(world.record("b").is_open());
     assert_eq!(services(&world), 1);
 }
 
@@ -310,7 +310,7 @@ fn a_job_in_the_nodes_network_needs_no_service() {
     assert_eq!(spec.dns_policy.as_deref(), Some("ClusterFirstWithHostNet"));
     world.settle();
     assert_eq!(services(&world), 0);
-    assert!(!world.record("c").open, "one at work, one ready");
+    assert!(!world.record("c").is_open(), "one at work, one ready");
 }
 
 #[test]
@@ -321,6 +321,6 @@ fn a_service_that_is_not_what_the_job_asks_for_now_is_made_anew() {
     assert_eq!(services(&world), 1, "it waits for an address that never comes");
     world.edit(&["a"], json!({ "service": { "type": "NodePort" } }));
     world.settle();
-    assert!(world.record("a").open);
+    assert!(world.record("a").is_open());
     assert!(world.children().values().all(|c| c.service.here().unwrap().node_port));
 }

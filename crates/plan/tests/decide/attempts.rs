@@ -57,7 +57,7 @@ fn a_failure_is_retried_after_a_growing_pause_and_then_final() {
     assert_eq!(phase(&failed), Phase::Failed);
     assert_eq!(reason(&failed), "FlashFailed");
     assert_eq!(failed.status.unwrap().failures[0].message, "plain words");
-    assert_eq!(world.record("a").tries, 2);
+    assert_eq!(world.record("a").tries(), 2);
 }
 
 /// The flasher tells by it that an earlier attempt has flashed the board and was not heard: it must not do so twice.
@@ -119,7 +119,7 @@ fn a_device_lost_late_in_a_long_rollout_is_missed_from_then_on() {
     world.after(59);
     world.discover("c");
     world.settle();
-    assert_eq!(world.record("c").outcome, None);
+    assert_eq!(world.record("c").outcome(), None);
     world.instances.lose("ns", "c", world.now);
     world.instances.remove("ns", "c");
     world.after(60);

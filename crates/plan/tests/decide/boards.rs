@@ -133,7 +133,7 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     world.boards.flashed(&"other".into(), &"at-a".into(), world.now);
     world.boards.hold(&"other".into(), vec![]);
     world.settle();
-    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    assert_eq!(world.record("a").reason(), Some("Superseded"));
     assert!(world.children().is_empty(), "and its Service is given back");
 }
 
@@ -190,7 +190,7 @@ fn an_older_job_that_is_seen_late_does_not_undo_what_a_newer_one_has_flashed() {
     world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.settle();
-    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    assert_eq!(world.record("a").reason(), Some("Superseded"));
 }
 
 /// The API server keeps the whole second of a job's making alone, so of two jobs of one second either may seem the newer.
@@ -214,7 +214,7 @@ fn what_was_flashed_after_a_job_was_seen_came_after_it_also_in_the_second_that_i
     // Its ledger could not be written before.
     world.now += SignedDuration::from_millis(300);
     world.settle();
-    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    assert_eq!(world.record("a").reason(), Some("Superseded"));
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn what_a_newer_job_has_flashed_since_is_not_undone() {
     assert!(status.completed_uuids.is_empty(), "{status:#?}");
     assert_eq!(status.failures[0].reason, "Superseded");
     assert_eq!(status.conditions[0].reason, "Superseded");
-    assert_eq!(world.record("a").outcome, Some(Outcome::Skipped));
-    assert_eq!(world.record("a").reason.as_deref(), Some("Superseded"));
+    assert_eq!(world.record("a").outcome(), Some(Outcome::Skipped));
+    assert_eq!(world.record("a").reason(), Some("Superseded"));
     // Another firmware is a new wish.
     world.edit(&["a"], json!({ "firmware": "f:3" }));
     assert_eq!(state(&world.settle(), "a"), "Starting");

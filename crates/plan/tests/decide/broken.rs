@@ -26,7 +26,7 @@ fn midway() -> World {
     world.ends("a", 0, r#"{"result":"succeeded","digest":"sha256:abc"}"#);
     world.ends("b", 1, r#"{"reason":"NoCallback","message":"nobody came"}"#);
     world.settle();
-    assert!(world.record("c").permit && world.record("b").retry_at.is_some());
+    assert!(world.record("c").has_permit() && world.record("b").failed().is_some());
     assert_eq!(world.ledger.as_ref().unwrap().header.history.len(), 1);
     world
 }
@@ -260,7 +260,7 @@ fn an_edit_that_asks_for_more_devices_than_a_ledger_holds_is_refused_and_nothing
     assert_eq!(world.ledger.as_ref().unwrap().records.len(), MOST_DEVICES);
     world.ends("a", 0, "");
     world.step();
-    assert!(world.record("a").outcome.is_some(), "what was under way goes on");
+    assert!(world.record("a").outcome().is_some(), "what was under way goes on");
 }
 
 /// A spec is read where jobs are watched: a panic there would end the watch for all.

@@ -19,8 +19,8 @@ fn a_suspended_job_starts_nothing_and_what_flashes_finishes() {
     world.after(3600);
     let held = world.settle();
     assert_eq!(phase(&held), Phase::Suspended);
-    assert_eq!(world.record("a").outcome, Some(Outcome::Succeeded));
-    assert_eq!(world.record("b").outcome, None, "clocks stand still");
+    assert_eq!(world.record("a").outcome(), Some(Outcome::Succeeded));
+    assert_eq!(world.record("b").outcome(), None, "clocks stand still");
     world.edit(&["a", "b"], json!({}));
     world.settle();
     world.ends("b", 0, "");
@@ -108,7 +108,7 @@ fn an_invalid_edit_starts_nothing_and_loses_nothing() {
     assert_eq!(stuck.status.unwrap().message.as_deref(), Some("spec.firmware is empty"));
     world.ends("a", 0, "");
     world.settle();
-    assert_eq!(world.record("a").outcome, Some(Outcome::Succeeded), "its result is recorded");
+    assert_eq!(world.record("a").outcome(), Some(Outcome::Succeeded), "its result is recorded");
     world.edit(&["a"], json!({}));
     assert_eq!(phase(&world.settle()), Phase::Completed);
 }
@@ -154,7 +154,7 @@ fn a_device_taken_out_after_it_was_flashed_stays_on_record_and_is_not_flashed_ag
     world.settle();
     world.edit(&["a"], json!({}));
     world.settle();
-    assert!(world.record("b").open, "what is under way goes on");
+    assert!(world.record("b").is_open(), "what is under way goes on");
     world.ends("b", 0, "");
     let done = world.settle();
     assert_eq!(done.status.unwrap().done.as_deref(), Some("2/2"), "its result stays");

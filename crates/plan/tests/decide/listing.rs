@@ -64,7 +64,7 @@ fn whose_board_an_address_is_has_to_be_known_before_it_is_flashed() {
     });
     world.instances.listing = false;
     world.settle();
-    assert_eq!(world.record("a").reason.as_deref(), Some("WrongDevice"));
+    assert_eq!(world.record("a").reason(), Some("WrongDevice"));
 }
 
 #[test]

@@ -56,10 +56,10 @@ fn a_job_born_suspended_starts_its_clocks_when_it_is_released() {
     world.after(1000);
     world.edit(&["a"], json!({ "timeouts": offline }));
     world.settle();
-    assert_eq!(world.record("a").outcome, None, "it has been its turn for no time at all");
+    assert_eq!(world.record("a").outcome(), None, "it has been its turn for no time at all");
     world.after(61);
     world.settle();
-    assert_eq!(world.record("a").outcome, Some(Outcome::Failed));
+    assert_eq!(world.record("a").outcome(), Some(Outcome::Failed));
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
 fn of_two_names_for_one_board_the_other_is_flashed_when_the_first_is_taken_out() {
     let mut world = World::new(&["a", "uid-a"], json!({ "suspend": true }));
     world.settle();
-    assert_eq!(world.record("uid-a").outcome, Some(Outcome::Skipped));
+    assert_eq!(world.record("uid-a").outcome(), Some(Outcome::Skipped));
     world.edit(&["uid-a"], json!({}));
     world.settle();
-    assert!(world.record("uid-a").open && !world.record("a").open);
+    assert!(world.record("uid-a").is_open() && !world.record("a").is_open());
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn of_two_names_for_one_board_the_other_stays_out_when_the_first_was_flashed() {
     world.settle();
     world.edit(&["uid-a"], json!({}));
     world.settle();
-    assert_eq!(world.record("uid-a").outcome, Some(Outcome::Skipped));
+    assert_eq!(world.record("uid-a").outcome(), Some(Outcome::Skipped));
     world.edit(&["uid-a"], json!({ "firmware": "f:2", "version": "2" }));
     world.settle();
-    assert!(world.record("uid-a").open, "other firmware is for the name that is left");
+    assert!(world.record("uid-a").is_open(), "other firmware is for the name that is left");
 }

@@ -134,10 +134,10 @@ impl Pair {
             let seniority = world.boards.seniority(&uid).cloned();
             self.boards.introduce(&uid, seniority.unwrap_or_default());
             let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
-            let open = records.clone().filter(|r| r.open).filter_map(Record::lock);
+            let open = records.clone().filter(|r| r.is_open()).filter_map(Record::lock);
             self.boards.hold(&uid, open.collect());
             records.clone().for_each(|record| self.boards.learn(&uid, record));
-            world.settled = !records.clone().any(|r| r.open);
+            world.settled = !records.clone().any(|r| r.is_open());
         }
         for world in &self.jobs {
             let held = boards_held(world.ledger.as_ref(), world.children(), world.now);
@@ -164,12 +164,12 @@ impl Pair {
     fn the_budget_is_kept(&self, job: usize, plan: &Plan) {
         let world = &self.jobs[job];
         let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
-        let failed = records.clone().filter(|r| r.outcome == Some(Outcome::Failed)).count();
-        let again = records.clone().filter(|r| r.outcome.is_none() && r.tries > 0).count();
-        let seen = records.clone().filter(|r| r.tries == 0 && has_failed(world, r)).count();
+        let failed = records.clone().filter(|r| r.outcome() == Some(Outcome::Failed)).count();
+        let again = records.clone().filter(|r| r.outcome().is_none() && r.tries() > 0).count();
+        let seen = records.clone().filter(|r| r.tries() == 0 && has_failed(world, r)).count();
         for object in &plan.creates {
             let NewObject::Pod { target, .. } = object else { continue };
-            let first = records.clone().any(|r| &r.target == target && r.tries == 0);
+            let first = records.clone().any(|r| &r.target == target && r.tries() == 0);
             assert!(failed <= self.shape.budget, "a Pod although {failed} failed");
             assert!(
                 !first || failed + again + seen <= self.shape.budget,
@@ -219,8 +219,10 @@ impl Pair {
 fn start(world: &mut World) {
     let Some(ledger) = world.ledger.clone() else { return };
     for (target, attempt, pod) in world.pods() {
-        let permitted =
-            ledger.records.iter().any(|r| r.target == target && r.permit && r.attempt == attempt);
+        let permitted = ledger
+            .records
+            .iter()
+            .any(|r| r.target == target && r.has_permit() && r.attempt == attempt);
         if permitted && !pod.started() && pod.deleting.is_none() {
             world.see_pod(target, attempt, started(pod));
         }
@@ -230,7 +232,7 @@ fn start(world: &mut World) {
 fn has_failed(world: &World, record: &Record) -> bool {
     let pod = world.children().get(&record.target).and_then(|c| c.pods.get(&record.attempt));
     let ended = pod.and_then(|slot| slot.here()).map(|pod| &pod.container);
-    record.open && matches!(ended, Some(Container::Ended { exit_code: 1, .. }))
+    record.is_open() && matches!(ended, Some(Container::Ended { exit_code: 1, .. }))
 }
 
 proptest! {

@@ -36,10 +36,10 @@ fn a_lower_deadline_or_a_slip_in_an_edit_ends_no_flash_under_way() {
         world.after(1000);
         world.edit(&["a"], slip.clone());
         world.settle();
-        assert!(world.record("a").open && pods(&world).len() == 1, "{slip}");
+        assert!(world.record("a").is_open() && pods(&world).len() == 1, "{slip}");
         world.ends("a", 0, "");
         world.settle();
-        assert_eq!(world.record("a").outcome, Some(Outcome::Succeeded), "{slip}");
+        assert_eq!(world.record("a").outcome(), Some(Outcome::Succeeded), "{slip}");
     }
 }
 
@@ -53,7 +53,7 @@ fn what_fails_while_the_spec_cannot_be_read_is_judged_when_it_can() {
         world.settle();
         world.after(400);
     }
-    assert_eq!(world.record("a").outcome, None);
+    assert_eq!(world.record("a").outcome(), None);
     world.edit(&["a"], json!({ "retry": { "limit": 0 } }));
     assert_eq!(phase(&world.settle()), Phase::Failed, "a lower limit holds for what was tried");
     assert_eq!(world.record("a").attempt, 1);
@@ -68,7 +68,7 @@ fn the_end_of_a_pod_frees_its_board_over_firmwares_and_entries() {
         world.runs("a");
         world.after(70);
         world.settle();
-        assert_eq!(world.record("a").reason.as_deref(), Some("Timeout"));
+        assert_eq!(world.record("a").reason(), Some("Timeout"));
         world.edit(&devices, edit);
         world.after(60);
         let plan = world.settle();
@@ -101,7 +101,7 @@ fn a_board_that_moved_while_its_permit_waited_is_not_flashed_at_its_old_address(
     world.settle();
     world.runs("a");
     world.settle();
-    assert!(world.record("b").permit, "it waits for the slot");
+    assert!(world.record("b").has_permit(), "it waits for the slot");
     // Its lease ran out, and a board of another type has its address.
     world.instances.insert(board("ns/b", "at-elsewhere", "esp32"));
     world.instances.insert(board("ns/c", "at-b", "esp32s3"));
@@ -125,7 +125,7 @@ fn one_board_in_two_namespaces_or_written_in_two_ways_is_flashed_once() {
         (world, made)
     };
     let (world, made) = two(json!({ "uuid": ["ns/x", "other/y"] }));
-    assert_eq!((made, world.record("other/y").twin), (1, true));
+    assert_eq!((made, world.record("other/y").is_duplicate()), (1, true));
     let (world, made) = two(json!({ "uuid": [], "deviceSelector": { "device": "esp32" } }));
     assert_eq!((made, world.ledger.unwrap().records.len()), (1, 1));
 }
@@ -171,7 +171,7 @@ fn other_firmware_is_another_choice_and_who_does_not_fit_leaves() {
     world.settle();
     let (a, b) = (world.record("ns/a").clone(), world.record("ns/b").clone());
     assert!(a.dropped && a.attempt == 1, "{a:?}");
-    assert!(b.open, "what is in flight finishes");
+    assert!(b.is_open(), "what is in flight finishes");
     assert_eq!(world.record("ns/s3").attempt, 1);
     world.ends("ns/b", 0, "");
     world.ends("ns/s3", 0, "");
@@ -297,7 +297,7 @@ fn where_namespaces_have_their_own_boards_jobs_of_others_supersede_nothing() {
         world.after(10);
         world.boards.flashed(&"theirs".into(), &"at-a:80".into(), world.now);
         world.settle();
-        assert_eq!(world.record("a").reason.as_deref(), expected);
+        assert_eq!(world.record("a").reason(), expected);
     }
 }
 

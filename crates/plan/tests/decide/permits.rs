@@ -12,7 +12,7 @@ fn b_waits_for_a() -> World {
     world.settle();
     world.runs("a");
     world.settle();
-    assert!(world.record("b").permit && at_work(&world) == ["a"]);
+    assert!(world.record("b").has_permit() && at_work(&world) == ["a"]);
     world
 }
 

@@ -20,7 +20,7 @@ fn services(world: &World) -> usize {
 fn a_device_taken_out_before_its_pod_was_sent_is_dropped() {
     let mut world = World::new(&["a", "b", "c"], one_at_a_time());
     world.settle();
-    assert!(world.record("b").open, "its permit waits for a free slot");
+    assert!(world.record("b").is_open(), "its permit waits for a free slot");
     world.edit(&["a", "c"], one_at_a_time());
     world.settle();
     for device in ["a", "c"] {

@@ -128,7 +128,7 @@ impl Run {
             let device = ledger
                 .records
                 .iter()
-                .position(|r| r.target == target && r.permit && r.attempt == attempt);
+                .position(|r| r.target == target && r.has_permit() && r.attempt == attempt);
             let Some(device) = device.filter(|_| !pod.started()) else { continue };
             self.world.see_pod(target, attempt, started(pod));
             self.starts[device] += 1;
@@ -150,7 +150,7 @@ impl Run {
         assert_eq!(once.len(), running.len(), "two containers at work on one board");
         let Some(ledger) = &self.world.ledger else { return };
         for (device, record) in ledger.records.iter().enumerate() {
-            if record.outcome.is_some() {
+            if record.outcome().is_some() {
                 let starts = *self.done_at[device].get_or_insert(self.starts[device]);
                 assert_eq!(starts, self.starts[device], "{} was flashed again", record.device);
             }

@@ -19,12 +19,15 @@ fn an_open_attempt_of_another_process_is_settled_before_anything_starts() {
     world.settled = false;
     let withdrawn = world.step();
     assert!(withdrawn.creates.is_empty() && !withdrawn.list_pods);
-    assert!(world.record("a").open && !world.record("a").permit, "withdrawn, not yet closed");
+    assert!(
+        world.record("a").is_open() && !world.record("a").has_permit(),
+        "withdrawn, not yet closed"
+    );
     let listed = world.step();
     assert!(listed.list_pods && listed.creates.is_empty());
     world.settle();
     let record = world.record("a");
-    assert_eq!((record.attempt, record.tries), (2, 0), "the next number, and no failure");
+    assert_eq!((record.attempt, record.tries()), (2, 0), "the next number, and no failure");
 }
 
 #[test]
@@ -40,7 +43,7 @@ fn a_started_pod_of_another_process_is_adopted_and_one_that_has_not_is_ended() {
         world.ends(device, 0, "");
     }
     assert_eq!(phase(&world.settle()), Phase::Completed);
-    assert_eq!(world.record("b").tries, 0);
+    assert_eq!(world.record("b").tries(), 0);
 }
 
 #[test]

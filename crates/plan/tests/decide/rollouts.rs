@@ -213,7 +213,7 @@ fn a_device_that_is_written_twice_is_flashed_once() {
         let counts = done.status.unwrap().counts.unwrap();
         assert_eq!((counts.succeeded, counts.skipped), (2, 2));
     }
-    assert_eq!(world.record("b").message.as_deref(), Some("the same device as uid-b"));
+    assert_eq!(world.record("b").message(), Some("the same device as uid-b"));
 }
 
 #[test]

@@ -164,9 +164,9 @@ fn describe(plan: &Plan, before: Option<&Ledger>, world: &World, lines: &mut Lin
 /// What is new in the record of a device.
 fn entry(old: Option<&Record>, new: &Record) -> Option<String> {
     let Some(old) = old else { return Some("added".into()) };
-    let reason = new.reason.clone().unwrap_or_default();
-    let message = new.message.as_ref().map(|m| format!(" ({m})")).unwrap_or_default();
-    if let Some(outcome) = new.outcome.filter(|_| old.outcome.is_none()) {
+    let reason = new.reason().unwrap_or_default();
+    let message = new.message().map(|m| format!(" ({m})")).unwrap_or_default();
+    if let Some(outcome) = new.outcome().filter(|_| old.outcome().is_none()) {
         return Some(match outcome {
             Outcome::Succeeded => "Succeeded".into(),
             Outcome::Failed => format!("Failed, {reason}{message}"),
@@ -174,13 +174,14 @@ fn entry(old: Option<&Record>, new: &Record) -> Option<String> {
         });
     }
     let attempt = new.attempt;
-    match (old.open, new.open) {
+    match (old.is_open(), new.is_open()) {
         (false, true) => Some(format!("a permit for attempt {attempt}")),
-        (true, true) if old.permit && !new.permit => {
+        (true, true) if old.has_permit() && !new.has_permit() => {
             Some(format!("the permit for attempt {attempt} is withdrawn"))
         }
-        (true, false) if new.tries > old.tries => {
-            let again = new.retry_at.map(clock).unwrap_or_default();
+        (true, false) if new.tries() > old.tries() => {
+            let again = new.failed().and_then(|failed| failed.retry_at);
+            let again = again.map(clock).unwrap_or_default();
             Some(format!("attempt {attempt} failed, {reason}{message}; again at {again}"))
         }
         (true, false) => Some(format!("attempt {attempt} never began and is not counted")),

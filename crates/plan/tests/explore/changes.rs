@@ -86,7 +86,7 @@ fn end(real: &mut Real, now: u16) -> bool {
 /// Nobody can tell any more that it was flashed, unless the ledger can.
 pub fn forget(device: &mut Device, record: &Record) {
     let witness = |pod: &Pod| pod.real.is_some_and(|real| real.phase == Phase::Well);
-    let known = record.outcome.is_some() || device.pods.iter().any(witness);
+    let known = record.outcome().is_some() || device.pods.iter().any(witness);
     if device.truth == Truth::Flashed && !known {
         device.truth = Truth::Forgotten;
     }
@@ -96,8 +96,9 @@ pub fn forget(device: &mut Device, record: &Record) {
 pub fn forgive(operator: &Operator, state: &mut State) {
     for job in &mut state.jobs {
         for (device, record) in job.devices.iter_mut().zip(&operator.ledger(job.server).records) {
-            let late =
-                !record.open && record.tries > 0 && record.outcome != Some(Outcome::Succeeded);
+            let late = !record.is_open()
+                && record.tries() > 0
+                && record.outcome() != Some(Outcome::Succeeded);
             if late && device.truth == Truth::Flashed {
                 device.truth = Truth::Forgotten;
             }
@@ -177,7 +178,7 @@ fn restart(operator: &Operator, job: &mut Job) {
         let works =
             |p: &Pod| p.real.is_some_and(|r| matches!(r.phase, Phase::Waiting | Phase::Running));
         let used = device.service != Service::None || device.pods.iter().any(works);
-        is_shared(record) && (record.open || used)
+        is_shared(record) && (record.is_open() || used)
     });
 }
 

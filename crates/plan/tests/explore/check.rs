@@ -7,7 +7,7 @@ use crate::state::{Device, Job, Phase, Pod, Service, State, Truth, Write};
 
 /// A Pod whose container runs, or will when a kubelet comes to it: the permit is there.
 fn may_run(record: &Record, pod: &Pod) -> bool {
-    let permitted = record.permit && record.attempt == u32::from(pod.attempt);
+    let permitted = record.has_permit() && record.attempt == u32::from(pod.attempt);
     match pod.real {
         Some(real) if real.phase == Phase::Running => true,
         Some(real) => real.phase == Phase::Waiting && real.deleting.is_none() && permitted,
@@ -36,7 +36,7 @@ pub fn state(operator: &Operator, state: &State) -> Result<(), String> {
             here += pods;
             let board = record.pinned.as_ref().map_or("", |p| p.endpoint.as_str());
             at_work.extend(std::iter::repeat_n(board, pods));
-            if record.outcome == Some(Outcome::Succeeded) && device.truth == Truth::NotFlashed {
+            if record.outcome() == Some(Outcome::Succeeded) && device.truth == Truth::NotFlashed {
                 return Err(format!("{} is said to be flashed and is not", record.device));
             }
             let runs =
@@ -62,10 +62,10 @@ pub fn step(operator: &Operator, state: &State, job: usize, step: &Step) -> Resu
     let safe = &operator.ledger(mine.server).records;
     for (device, attempt) in &step.end_pods {
         let record = &safe[*device as usize];
-        let open = record.open && record.attempt == u32::from(*attempt);
+        let open = record.is_open() && record.attempt == u32::from(*attempt);
         let pod = mine.devices[*device as usize].pods.iter().find(|p| p.attempt == *attempt);
         let started = pod.and_then(|p| p.real).is_some_and(|r| r.phase != Phase::Waiting);
-        if open && (started || record.permit) {
+        if open && (started || record.has_permit()) {
             return Err(format!(
                 "Pod {attempt} of {} ends before its result is safe",
                 record.device
@@ -73,7 +73,7 @@ pub fn step(operator: &Operator, state: &State, job: usize, step: &Step) -> Resu
         }
     }
     for device in &step.end_services {
-        if safe[*device as usize].open {
+        if safe[*device as usize].is_open() {
             let device = &safe[*device as usize].device;
             return Err(format!("the Service of {device} ends while its attempt is open"));
         }
@@ -87,9 +87,9 @@ pub fn step(operator: &Operator, state: &State, job: usize, step: &Step) -> Resu
         return Ok(());
     };
     let most = most.round_down(known.len());
-    let failed = known.iter().filter(|r| r.outcome == Some(Outcome::Failed)).count();
+    let failed = known.iter().filter(|r| r.outcome() == Some(Outcome::Failed)).count();
     for (device, _) in &step.make_pods {
-        let first = known[*device as usize].tries == 0;
+        let first = known[*device as usize].tries() == 0;
         let doubtful = known.iter().zip(&mine.devices).filter(|(r, d)| is_doubtful(r, d)).count();
         if failed > most || (first && failed + doubtful > most) {
             let device = &known[*device as usize].device;
@@ -106,8 +106,8 @@ fn is_doubtful(record: &Record, device: &Device) -> bool {
     let failed = |p: &Pod| {
         record.attempt == u32::from(p.attempt) && p.seen.is_some_and(|s| s.phase == Phase::Badly)
     };
-    let fails = record.open && device.pods.iter().any(failed);
-    record.outcome.is_none() && (record.tries > 0 || fails)
+    let fails = record.is_open() && device.pods.iter().any(failed);
+    record.outcome().is_none() && (record.tries() > 0 || fails)
 }
 
 /// A state in which nothing is left to happen: everything must be done and nothing left behind.
@@ -119,7 +119,7 @@ pub fn end(operator: &mut Operator, state: &State) -> Result<(), String> {
         let mine: &Job = &state.jobs[job];
         for (device, record) in mine.devices.iter().zip(&operator.ledger(mine.known).records) {
             let left = device.service != Service::None || !device.pods.is_empty();
-            if left || record.open || record.permit {
+            if left || record.is_open() || record.has_permit() {
                 return Err(format!("something of {} is left behind", record.device));
             }
         }

@@ -145,7 +145,7 @@ pub fn moves(
                     push(Move::Learn(j, d, a), &|s| s.pod(j, d, a).learn());
                 }
                 let Some(real) = pod.real else { continue };
-                let permitted = record.permit && record.attempt == u32::from(a);
+                let permitted = record.has_permit() && record.attempt == u32::from(a);
                 let set = |s: &mut State, phase| {
                     let real = s.pod(j, d, a).real.as_mut().unwrap();
                     real.phase = phase;
@@ -161,7 +161,7 @@ pub fn moves(
                         push(Move::EndWell(j, d, a), &|s| {
                             set(s, Phase::Well);
                             // Given up before, it does not count, however it ends.
-                            if record.open && record.attempt == u32::from(a) {
+                            if record.is_open() && record.attempt == u32::from(a) {
                                 s.device(j, d).truth = Truth::Flashed;
                             }
                         });

@@ -110,7 +110,7 @@ impl Operator {
 
     /// Whether an open attempt in this ledger is for the shared board.
     pub fn claims_shared(&self, id: Id) -> bool {
-        self.ledger(id).records.iter().any(|r| r.open && is_shared(r))
+        self.ledger(id).records.iter().any(|r| r.is_open() && is_shared(r))
     }
 
     pub fn ledger(&self, id: Id) -> &Ledger {
@@ -225,7 +225,8 @@ impl Operator {
         let flashed = |job: &state::Job| {
             let records = &self.ledger(job.known).records;
             let shared = records.iter().find(|r| is_shared(r))?;
-            let at = shared.ended.filter(|_| shared.outcome == Some(Outcome::Succeeded));
+            let done = shared.outcome() == Some(Outcome::Succeeded);
+            let at = shared.ended().and_then(|ended| ended.at).filter(|_| done);
             at.and_then(|at| u16::try_from(at.as_second()).ok())
         };
         Board {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::flashjob::ledger::Pinned;
+use crate::flashjob::ledger::{Ended, Pinned};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -138,9 +138,11 @@ fn a_job_is_parked_straight_from_its_ledger() {
         let (namespace, name) = ("ns".to_owned(), board.to_owned());
         let pinned = Some(Pinned { namespace, name, endpoint: endpoint(board) });
         let new = Record::new(&uid("new"), board, "revision", at(0));
-        Record { pinned, outcome, dropped, ended: Some(at(10)), ..new }
+        let ended = Ended { at: Some(at(10)), ..Ended::default() };
+        let progress = Progress::Final { outcome, tries: 0, ended };
+        Record { pinned, progress, dropped, ..new }
     };
-    let (done, failed) = (Some(Outcome::Succeeded), Some(Outcome::Failed));
+    let (done, failed) = (Outcome::Succeeded, Outcome::Failed);
     let records =
         [record("a:80", done, false), record("b", failed, false), record("c", done, true)];
     boards.flashed(&uid("new"), &endpoint("a"), at(7));

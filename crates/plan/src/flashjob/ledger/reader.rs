@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::{HEADER, Header, Ledger, REMEMBERED, Record, SCHEMA, SHARD_SIZE, message, record_key};
+use super::{
+    HEADER, Header, Ledger, REMEMBERED, Record, SCHEMA, SHARD_SIZE, Stored, message, record_key,
+};
 use crate::flashjob::ids::JobUid;
 use crate::flashjob::names;
 use crate::time;
@@ -113,11 +115,11 @@ impl Reader {
     }
 
     fn read_record(&self, text: &str, data: &BTreeMap<String, String>) -> Result<Record, String> {
-        let mut record: Record = parse(text)?;
-        check_record(&record)?;
-        record.target = names::target(&self.job_uid, &record.device, &record.revision);
-        record.permit = data.contains_key(&names::permit(record.target, record.attempt));
-        Ok(record)
+        let stored: Stored<'_> = parse(text)?;
+        check_record(&stored)?;
+        let target = names::target(&self.job_uid, &stored.device, &stored.revision);
+        let permit = data.contains_key(&names::permit(target, stored.attempt));
+        Ok(stored.into_record(target, permit))
     }
 }
 
@@ -166,7 +168,7 @@ fn check_header(header: &Header) -> Result<(), String> {
     check_texts(texts.into_iter().chain(past))
 }
 
-fn check_record(record: &Record) -> Result<(), String> {
+fn check_record(record: &Stored<'_>) -> Result<(), String> {
     for (field, number) in [("attempt", record.attempt), ("tries", record.tries)] {
         if number > MOST_ATTEMPTS {
             return Err(format!("{field} is {number}, at most {MOST_ATTEMPTS}"));
@@ -192,7 +194,7 @@ fn check_record(record: &Record) -> Result<(), String> {
         ("nonce", &record.nonce),
     ];
     let optional = optional.into_iter().filter_map(|(field, text)| Some((field, text.as_deref()?)));
-    let texts = [("device", record.device.as_str()), ("revision", record.revision.as_str())];
+    let texts = [("device", &*record.device), ("revision", &*record.revision)];
     check_texts(texts.into_iter().chain(pinned).chain(optional))
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::flashjob::facts::{Job, Settings};
 use crate::flashjob::instances::Instance;
+use crate::flashjob::ledger::Record;
 use crate::flashjob::spec::Spec;
 
 /// A flash Pod without a template.
@@ -23,8 +24,7 @@ fn our_pod() -> Pod {
         ledger: None,
         spec: Ok(spec.clone()),
     };
-    let record = json!({ "device": "a", "revision": "r", "turn": "2026-01-01T00:00:00Z" });
-    let record = serde_json::from_value(record).unwrap();
+    let record = Record::new(&job.uid, "a", "r", job.created);
     crate::flashjob::pod::pod(
         &job,
         &spec,
