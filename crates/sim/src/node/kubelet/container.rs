@@ -128,7 +128,7 @@ impl PodContainer {
         self.stop = None;
     }
 
-    /// It has ended and is to start again: the first time at once, then after a back-off that doubles and is never forgotten.
+    /// It has ended and is to start again: the first time at once, then after a back-off that doubles.
     pub(super) fn back_off(&mut self, first: Duration, pod: &str) {
         let factor = match self.status.restart_count {
             0 => 0,
