@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
+use flashjob_sim::flashjob::flashes;
 use flashjob_sim::node::Script;
 use flashjob_sim::{Operator, PATIENCE, SeededRng, eventually};
 use kube::api::DeleteParams;
@@ -82,7 +83,7 @@ async fn live(
         let phase = job.status.as_ref().and_then(|status| status.phase);
         ensure!(phase == Some(Phase::Completed), "the job ended as {phase:?}");
     }
-    let sessions = world.kubelet.starts();
+    let sessions = flashes(&world.kubelet);
     for n in wanted {
         let runs = judge::runs(&sessions, &world.boards[n].endpoint);
         ensure!(runs == Some(LAST), "board {n} runs {runs:?} and not {LAST}");

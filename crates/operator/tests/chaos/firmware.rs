@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
-use flashjob_sim::flashjob::Flash;
+use flashjob_sim::flashjob::{Flash, flashes};
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{PATIENCE, SeededRng};
 use jiff::Timestamp;
@@ -71,7 +71,7 @@ fn said_late(
     budget: usize,
     tries: usize,
 ) -> Result<Duration> {
-    let sessions = world.kubelet.starts();
+    let sessions = flashes(&world.kubelet);
     let touched: BTreeSet<&str> = sessions.iter().map(Flash::endpoint).collect();
     let touched = touched.len();
     ensure!(touched <= allowed, "{touched} boards were touched, and {allowed} are allowed");

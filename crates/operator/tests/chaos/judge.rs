@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use flashjob_api::flashjob::{DeviceState, Failure, FlashJobStatus, InFlight, Phase};
 use flashjob_sim::Operator;
-use flashjob_sim::flashjob::Flash;
+use flashjob_sim::flashjob::{Flash, flashes};
 use flashjob_sim::node::Started;
 
 use crate::world::World;
@@ -36,7 +36,7 @@ pub fn verdict(
     if let Err(error) = outcome {
         problems.push(format!("{error:#}"));
     }
-    let sessions = world.kubelet.starts();
+    let sessions = flashes(&world.kubelet);
     problems.extend(boards_say(&sessions, tries));
     let said = world.record.said();
     if problems.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use flashjob_api::flashjob::FlashJob;
 use flashjob_sim::clock::now;
-use flashjob_sim::flashjob::Flash;
+use flashjob_sim::flashjob::{Flash, flashes};
 use flashjob_sim::lock;
 use flashjob_sim::node::{Kubelet, Started};
 use futures::StreamExt;
@@ -63,7 +63,7 @@ impl Record {
                 let key = (job.namespace().unwrap_or_default(), job.name_any());
                 lock(&heard).push(Said { at: now(), message: line(&job) });
                 let before = sender.borrow().get(&key).cloned();
-                let more = judge(&job, before.as_ref(), &kubelet.starts());
+                let more = judge(&job, before.as_ref(), &flashes(&kubelet));
                 lock(&found).extend(more);
                 sender.send_modify(|jobs| {
                     if gone { drop(jobs.remove(&key)) } else { drop(jobs.insert(key, job)) }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::{CallFate, Gate};
-use flashjob_sim::flashjob::Flash;
+use flashjob_sim::flashjob::{Flash, flashes};
 use flashjob_sim::node::{Script, Started};
 use flashjob_sim::{Operator, PATIENCE};
 use k8s_openapi::api::core::v1::Pod;
@@ -141,7 +141,7 @@ fn agree(world: &World) -> Result<()> {
         let message = status.message.unwrap_or_default();
         ensure!(status.phase == Some(well), "a job ended as {:?}: {message}", status.phase);
     }
-    let sessions = world.kubelet.starts();
+    let sessions = flashes(&world.kubelet);
     for (n, board) in world.boards.iter().enumerate() {
         let wanted = if n < SHARED { FIRST } else { SECOND };
         let runs = judge::runs(&sessions, &board.endpoint);

@@ -28,6 +28,7 @@ use self::story::{Run, Told};
 use self::world::World;
 use crate::arena::Arena;
 use crate::schedule::{Played, keep};
+use flashjob_sim::flashjob::flashes;
 
 /// Plays one seed once.
 pub async fn play(arena: &Arena, seed: u64) -> Result<Played> {
@@ -88,7 +89,7 @@ async fn once(arena: &Arena, plot: &Plot) -> Result<(Told, String)> {
         let problems = vec![Problem::new(Kind::World, format!("{error:#}"))];
         Told { problems, ..Told::default() }
     });
-    let sessions = world.kubelet.starts();
+    let sessions = flashes(&world.kubelet);
     let (boards, allowed) = world.bench.boards(&sessions);
     let mut problems = world.problems();
     problems.extend(operators.problems());

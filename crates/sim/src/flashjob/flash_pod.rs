@@ -7,8 +7,8 @@ use flashjob_api::flashjob::flash_pod::{
     CONTAINER, PORT, REGISTRY_FOLDER, SCRATCH_FOLDER, TLS_FOLDER, env,
 };
 
-use crate::node::Program;
 use crate::node::kubelet::{Env, Root, Started};
+use crate::node::{Kubelet, Program};
 
 /// The flasher at `path`, as the program of an image.
 pub fn flasher(path: &Path) -> Result<Program> {
@@ -31,6 +31,11 @@ fn adapt(root: &Root, vars: &mut Env) {
     if let Some(address) = vars.get(env::EXTERNAL_IP).cloned() {
         vars.entry("LISTEN".to_owned()).or_insert_with(|| format!("{address}:{PORT}"));
     }
+}
+
+/// The containers that were started to flash so far, in order. Those beside them have reached no board.
+pub fn flashes(kubelet: &Kubelet) -> Vec<Started> {
+    kubelet.starts().into_iter().filter(Started::is_flash).collect()
 }
 
 /// A start of a container as FlashJob sees it: one that flashes has reached a board.

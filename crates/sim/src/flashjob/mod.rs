@@ -22,7 +22,7 @@ pub use akri::{Agent, Akri};
 pub use attestation::Attestation;
 pub use board::{Board, BoardOptions, Fault, Times};
 pub use esp_image::Firmware;
-pub use flash_pod::Flash;
+pub use flash_pod::{Flash, flashes};
 pub use jobs::uids;
 pub use registry::Registry;
 pub use server_cert::{KeyKind, ServerCert};

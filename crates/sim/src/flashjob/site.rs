@@ -29,7 +29,7 @@ pub use self::account::{Account, Entry, Outcome};
 pub use self::block::Block;
 pub use self::boards::{NAMESPACE, Options};
 use super::akri::Akri;
-use super::flash_pod::Flash;
+use super::flash_pod::{Flash, flashes};
 use crate::cluster::{Cluster, Gate};
 use crate::node::{Kubelet, LoadBalancer, Pool, Script};
 use crate::{Launcher, Operator, PATIENCE, eventually};
@@ -124,9 +124,8 @@ impl<F> Site<F> {
 
     /// The boards whose flash container was started, in order of their addresses.
     pub fn flashed(&self) -> Vec<String> {
-        let starts = self.kubelet.starts();
-        let flashes = starts.iter().filter(|start| start.is_flash());
-        let mut boards: Vec<String> = flashes.map(|start| start.endpoint().to_owned()).collect();
+        let flashes = flashes(&self.kubelet);
+        let mut boards: Vec<String> = flashes.iter().map(|f| f.endpoint().to_owned()).collect();
         boards.sort();
         boards
     }

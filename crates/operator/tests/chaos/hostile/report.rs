@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::{Flash, flashes};
 use jiff::Timestamp;
 
 use super::world::World;
@@ -61,7 +61,7 @@ pub fn occupation(site: &Site<Field>, world: &World, from: Timestamp, to: Timest
         .enumerate()
         .map(|(place, board)| (board.endpoint(), place))
         .collect();
-    for start in site.kubelet.starts().iter().filter(|start| start.at < to) {
+    for start in flashes(&site.kubelet).iter().filter(|start| start.at < to) {
         let kind = places.get(start.endpoint()).map(|place| world.boards[*place]);
         let share = shares.entry(format!("{kind:?}")).or_default();
         share.0 += 1;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::FlashJob;
 use flashjob_sim::PATIENCE;
+use flashjob_sim::flashjob::flashes;
 use flashjob_sim::node::Started;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -80,7 +81,7 @@ impl Run<'_> {
                 let words = format!("the attacker has gone: {}", self.last_words());
                 told.problems.push(Problem::new(Kind::Stuck, words));
             }
-            told.problems.extend(self.world.bench.end(WANTED, &self.world.kubelet.starts()));
+            told.problems.extend(self.world.bench.end(WANTED, &flashes(&self.world.kubelet)));
         }
         let mut kept = Vec::new();
         loop {
@@ -130,7 +131,7 @@ impl Run<'_> {
             return Ok(Told { problems, ..Told::default() });
         };
         // With `*` the attacker may flash the victim's boards, and then they are not free.
-        let sessions = self.world.kubelet.starts();
+        let sessions = flashes(&self.world.kubelet);
         let held = self.world.was_held();
         let (late, timed) = judge::lateness(self.plot.own, held, alone, attacked);
         problems.extend(late);
@@ -146,7 +147,7 @@ impl Run<'_> {
                 problems.push(Problem::new(Kind::Stuck, format!("after a restart: {words}")));
             }
         }
-        problems.extend(self.world.bench.end(WANTED, &self.world.kubelet.starts()));
+        problems.extend(self.world.bench.end(WANTED, &flashes(&self.world.kubelet)));
         let done = self.attacker.tried.get() - self.attacker.refused.get();
         if done == 0 {
             problems.push(Problem::new(Kind::World, "the attacker could do nothing"));

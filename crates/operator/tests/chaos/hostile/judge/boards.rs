@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::Site;
 use flashjob_sim::flashjob::board::{End, Ledger};
 use flashjob_sim::flashjob::field::Field;
+use flashjob_sim::flashjob::{Flash, flashes};
 use flashjob_sim::node::Started;
 
 use super::super::world::{Kind, World};
@@ -18,7 +18,7 @@ const SESSIONS: usize = 3;
 /// What is wrong with any board.
 pub fn all(site: &Site<Field>, world: &World) -> Vec<String> {
     let mut starts: HashMap<String, Vec<Started>> = HashMap::new();
-    for start in site.kubelet.starts() {
+    for start in flashes(&site.kubelet) {
         starts.entry(start.endpoint().to_owned()).or_default().push(start);
     }
     let mut wrong = Vec::new();
