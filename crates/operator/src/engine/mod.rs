@@ -12,13 +12,13 @@
 //! came to), reconciles the keys they touch, and hands calls to a bounded pool, where namespaces take turns.
 
 pub mod backoff;
+pub mod fair_queue;
 pub mod panics;
 pub mod pool;
 pub mod queue;
 pub mod read;
 pub mod slim;
 pub mod status;
-pub mod turns;
 pub mod watch;
 pub mod write;
 
@@ -28,9 +28,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch as flag};
 use tokio::time::Instant;
 
+use fair_queue::Flow;
 use pool::Pool;
 use queue::{Queue, SLICE};
-use turns::Whose;
 
 /// Inputs that may wait; more than this, and the watches wait.
 pub const MOST_INPUTS: usize = 1024;
@@ -57,8 +57,8 @@ pub trait Controller {
     /// Observes, decides and acts for one key. Says how long its next reconcile has to wait at least, from now.
     fn reconcile(&mut self, key: &str) -> Duration;
 
-    /// Whose turn it is when a key has its turn; `None` if there is no such key any more.
-    fn whose(&self, key: &str) -> Option<Whose>;
+    /// With what a key takes turns; `None` if there is no such key any more.
+    fn flow(&self, key: &str) -> Option<Flow>;
 
     fn queue(&mut self) -> &mut Queue;
 
@@ -122,8 +122,8 @@ fn reconcile_due<C: Controller>(controller: &mut C, begun: &mut bool) {
         reconcile(controller, &key);
     }
     for key in due {
-        if let Some(whose) = controller.whose(&key) {
-            controller.queue().leave_over(&whose);
+        if let Some(flow) = controller.flow(&key) {
+            controller.queue().leave_over(&flow);
         }
     }
     while began.elapsed() < SLICE {
@@ -188,8 +188,8 @@ mod tests {
             Duration::ZERO
         }
 
-        fn whose(&self, key: &str) -> Option<Whose> {
-            Some(Whose { namespace: key[..1].to_owned(), key: key.to_owned() })
+        fn flow(&self, key: &str) -> Option<Flow> {
+            Some(Flow { namespace: key[..1].to_owned(), key: key.to_owned() })
         }
 
         fn queue(&mut self) -> &mut Queue {

@@ -2,7 +2,7 @@
 //!
 //! A [`Caller`] is one key's way to the API server. Each of its calls waits for a slot, has it for the time of that one
 //! call, and gives it back. Whoever has to wait for anything but the answer, such as the end of a pause after a failure,
-//! does so without a slot, and queues up again when the pause is over. Slots are handed out as [`Turns`] says.
+//! does so without a slot, and queues up again when the pause is over. Slots are handed out as [`FairQueue`] says.
 //!
 //! Keys whose last write failed have a few of the slots between them, and no more: hundreds that are refused and try
 //! again would otherwise keep the API server busy, and everybody else's calls slow, with nothing to show for it.
@@ -13,7 +13,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::{Notify, oneshot};
 
-use super::turns::{Turns, Whose};
+use super::fair_queue::{FairQueue, Flow};
 use crate::process::client::in_time;
 
 /// How long a call may take until its answer is read. (A write has to be answered sooner: the guard sees to that.)
@@ -38,8 +38,8 @@ struct Slots<W> {
     limit: usize,
     under_way: usize,
     retries_under_way: usize,
-    waiting: Turns<W>,
-    retries: Turns<W>,
+    waiting: FairQueue<W>,
+    retries: FairQueue<W>,
     /// The slot before went to a retry.
     retried: bool,
 }
@@ -50,7 +50,7 @@ pub struct Caller {
     /// What makes the calls.
     pub client: Client,
     pool: Pool,
-    whose: Whose,
+    flow: Flow,
     retry: bool,
 }
 
@@ -76,8 +76,8 @@ impl Pool {
     }
 
     /// The calls of one key; `retry` if its last write failed.
-    pub fn caller(&self, whose: Whose, retry: bool) -> Caller {
-        Caller { client: self.0.client.clone(), pool: self.clone(), whose, retry }
+    pub fn caller(&self, flow: Flow, retry: bool) -> Caller {
+        Caller { client: self.0.client.clone(), pool: self.clone(), flow, retry }
     }
 
     /// From now on no call begins. Returns when those under way have ended.
@@ -105,7 +105,7 @@ impl Pool {
 
 impl<W> Slots<W> {
     fn new(limit: usize) -> Slots<W> {
-        let (waiting, retries) = (Turns::default(), Turns::default());
+        let (waiting, retries) = (FairQueue::default(), FairQueue::default());
         Slots { limit, under_way: 0, retries_under_way: 0, waiting, retries, retried: false }
     }
 
@@ -125,9 +125,9 @@ impl<W> Slots<W> {
         Some((next, retry))
     }
 
-    fn add(&mut self, whose: &Whose, retry: bool, waiting: W) {
+    fn add(&mut self, flow: &Flow, retry: bool, waiting: W) {
         let queue = if retry { &mut self.retries } else { &mut self.waiting };
-        queue.add(whose, waiting);
+        queue.add(flow, waiting);
     }
 
     fn give_back(&mut self, retry: bool) {
@@ -145,7 +145,7 @@ impl Caller {
 
     async fn slot(&self) -> Slot {
         let (sender, mine) = oneshot::channel();
-        self.pool.slots().add(&self.whose, self.retry, sender);
+        self.pool.slots().add(&self.flow, self.retry, sender);
         self.pool.hand_out();
         match mine.await {
             Ok(slot) => slot,
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
 
     fn waits(slots: &mut Slots<&'static str>, namespace: &str, retry: bool, name: &'static str) {
-        let whose = Whose { namespace: namespace.into(), key: name.into() };
-        slots.add(&whose, retry, name);
+        let flow = Flow { namespace: namespace.into(), key: name.into() };
+        slots.add(&flow, retry, name);
     }
 
     fn all(slots: &mut Slots<&'static str>) -> Vec<&'static str> {

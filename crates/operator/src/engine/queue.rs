@@ -5,7 +5,7 @@
 //! reconcile took, because calls and watches are on the same thread. A key is in the queue once.
 //!
 //! Keys that are due together are reconciled in the system's own order for a while ([`SLICE`]). Whoever is left over then has
-//! its turn among its neighbours ([`Turns`]), so that large objects of one namespace do not keep a small one of another
+//! its turn among its neighbours ([`FairQueue`]), so that large objects of one namespace do not keep a small one of another
 //! waiting.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::turns::{Turns, Whose};
+use super::fair_queue::{FairQueue, Flow};
 
 /// How long keys are reconciled before what has come in meanwhile is taken in.
 pub const SLICE: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ pub struct Queue {
     keys: HashMap<String, Key>,
     due: BTreeSet<(Instant, String)>,
     /// The keys whose time has come and that were left over.
-    left_over: Turns<String>,
+    left_over: FairQueue<String>,
 }
 
 #[derive(Default)]
@@ -111,8 +111,8 @@ impl Queue {
     }
 
     /// A key that is due has its turn later.
-    pub fn leave_over(&mut self, whose: &Whose) {
-        self.left_over.add(whose, whose.key.clone());
+    pub fn leave_over(&mut self, flow: &Flow) {
+        self.left_over.add(flow, flow.key.clone());
     }
 
     /// Whether some were left over.
@@ -188,7 +188,7 @@ mod tests {
         }
         for key in queue.take_due(now) {
             let namespace = key[..1].to_owned();
-            queue.leave_over(&Whose { namespace, key });
+            queue.leave_over(&Flow { namespace, key });
         }
         queue.remove("a2");
         let order: Vec<String> = std::iter::from_fn(|| queue.next_left_over()).collect();

@@ -169,14 +169,14 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
+    use crate::engine::fair_queue::Flow;
     use crate::engine::pool::Pool;
-    use crate::engine::turns::Whose;
 
     /// A ConfigMap of a namespace of its own on a real API server, and who writes to it.
     async fn made(data: Value) -> (Caller, ConfigMap) {
         let cluster = Cluster::shared().await.unwrap();
         let namespace = cluster.namespace("write").await.unwrap();
-        let caller = Pool::new(cluster.client("admin").unwrap(), 1).caller(Whose::default(), false);
+        let caller = Pool::new(cluster.client("admin").unwrap(), 1).caller(Flow::default(), false);
         let metadata = json!({ "name": "shared", "namespace": namespace });
         let map: ConfigMap =
             serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap();

@@ -118,10 +118,10 @@ impl FlashJobController {
     where
         W: Future<Output = Answer> + Send + 'static,
     {
-        let Some(whose) = self.whose(uid) else { return };
+        let Some(flow) = self.flow(uid) else { return };
         let retry = self.jobs.get(uid).is_some_and(|job| job.trouble.is_some());
         let (job, inputs) = (uid.clone(), self.inputs.clone());
-        let work = work(self.pool.caller(whose, retry));
+        let work = work(self.pool.caller(flow, retry));
         tokio::spawn(async move {
             // A closed channel means that the process is stopping.
             let _ = inputs.send(Input::Answer(job, Box::new(work.await))).await;

@@ -71,7 +71,7 @@ impl FlashJobController {
                 if let Some(job) = self.jobs.get_mut(uid) {
                     job.throttle.answered(Instant::now());
                     // Whatever came of it: the next large ledger may be read.
-                    job.room = None;
+                    job.large_slot = None;
                 }
                 self.status_written(uid, result, events);
             }

@@ -21,10 +21,10 @@ use super::job::JobState;
 use super::metrics::Metrics;
 use super::parking::Parking;
 use super::watches;
+use crate::engine::fair_queue::Flow;
 use crate::engine::panics::{self, Fault};
 use crate::engine::pool::Pool;
 use crate::engine::queue::Queue;
-use crate::engine::turns::Whose;
 use crate::engine::watch::Watches;
 use crate::engine::{self, Controller};
 use crate::process::{self, clock};
@@ -162,9 +162,9 @@ impl Controller for FlashJobController {
         PAUSE_PER_DEVICE.saturating_mul(devices).min(LONGEST_PAUSE)
     }
 
-    fn whose(&self, uid: &str) -> Option<Whose> {
+    fn flow(&self, uid: &str) -> Option<Flow> {
         let namespace = self.owner(&uid.into())?.namespace;
-        Some(Whose { namespace, key: uid.to_owned() })
+        Some(Flow { namespace, key: uid.to_owned() })
     }
 
     fn queue(&mut self) -> &mut Queue {

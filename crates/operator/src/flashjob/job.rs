@@ -5,7 +5,7 @@ use flashjob_plan::flashjob::concerns::Concerns;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::ledger_cache::{LedgerCache, Room};
+use super::ledger_cache::{LargeLedgerSlot, LedgerCache};
 use super::observe::SeenJob;
 use super::refusal::Refusals;
 use crate::engine::backoff::Backoff;
@@ -50,7 +50,7 @@ pub struct JobState {
     /// It was just loaded and may be parked at once: others do not know yet what it has to do with boards.
     pub unlearned: bool,
     /// Its ledger was just loaded and may be parked at once.
-    pub room: Option<Room>,
+    pub large_slot: Option<LargeLedgerSlot>,
 }
 
 impl JobState {
@@ -75,7 +75,7 @@ impl JobState {
             concerns: Concerns::default(),
             told: false,
             unlearned: false,
-            room: None,
+            large_slot: None,
         }
     }
 

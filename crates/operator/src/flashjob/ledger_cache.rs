@@ -36,7 +36,7 @@ const READ_AT_ONCE: usize = 8;
 
 /// The right to have a ledger of more than one ConfigMap in memory that may be parked at once: there is one of it, so a
 /// hundred of them do not meet there.
-pub type Room = OwnedSemaphorePermit;
+pub type LargeLedgerSlot = OwnedSemaphorePermit;
 
 /// One ConfigMap as read or acknowledged.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,7 +160,7 @@ pub async fn read(
     caller: &Caller,
     job: &Owner,
     large: Arc<Semaphore>,
-) -> kube::Result<(LedgerCache, Option<Room>)> {
+) -> kube::Result<(LedgerCache, Option<LargeLedgerSlot>)> {
     let api: Api<slim::ConfigMap> = Api::namespaced(caller.client.clone(), &job.namespace);
     let get = async |index: usize| {
         let name = names::ledger(&job.name, &job.uid, index);
@@ -173,12 +173,12 @@ pub async fn read(
     }
     let (mut reader, mut shards) = (Reader::new(&job.uid), Vec::new());
     let mut broken = take(&mut reader, &mut shards, first).err();
-    let mut room = None;
+    let mut large_slot = None;
     // Those that the header speaks of; then, while the last one is full, one more.
     while broken.is_none() && reader.expects() > shards.len() {
-        if room.is_none() {
+        if large_slot.is_none() {
             // The semaphore is never closed.
-            room = large.clone().acquire_owned().await.ok();
+            large_slot = large.clone().acquire_owned().await.ok();
         }
         let mut more =
             stream::iter(shards.len()..reader.expects()).map(&get).buffered(READ_AT_ONCE);
@@ -195,7 +195,7 @@ pub async fn read(
         Ok(ledger) => Content::Sealed(Box::new(ledger)),
         Err(error) => Content::Broken(error),
     };
-    Ok((LedgerCache::new(content, shards), room))
+    Ok((LedgerCache::new(content, shards), large_slot))
 }
 
 fn take(

@@ -26,14 +26,14 @@ use tokio::time::Instant;
 use super::controller::FlashJobController;
 use super::input::Input;
 use super::job::JobState;
-use super::ledger_cache::{self, LedgerCache, Room};
+use super::ledger_cache::{self, LargeLedgerSlot, LedgerCache};
 use super::observe::{self, SeenJob};
 use super::slim;
+use crate::engine::fair_queue::{FairQueue, Flow};
 use crate::engine::pool::Caller;
-use crate::engine::turns::{Turns, Whose};
 use crate::process::client::error_message;
 
-/// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`Room`].)
+/// So many jobs are loaded at once. (Of ledgers with more than one ConfigMap only one is, see [`LargeLedgerSlot`].)
 const MOST_LOADING: usize = 8;
 /// The longest pause before a job that could not be loaded is loaded again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub struct Parking {
     jobs: HashMap<JobUid, Parked>,
     /// Those that are to be loaded: namespaces take turns.
-    queue: Turns<JobUid>,
+    queue: FairQueue<JobUid>,
     loading: usize,
     /// Those of the first list that were not loaded yet.
     first: HashSet<JobUid>,
@@ -54,7 +54,7 @@ impl Default for Parking {
     fn default() -> Parking {
         Parking {
             jobs: HashMap::new(),
-            queue: Turns::default(),
+            queue: FairQueue::default(),
             loading: 0,
             first: HashSet::new(),
             large: Arc::new(Semaphore::new(1)),
@@ -81,7 +81,7 @@ struct Parked {
 pub struct Loaded {
     seen: SeenJob,
     ledger: LedgerCache,
-    room: Option<Room>,
+    large_slot: Option<LargeLedgerSlot>,
 }
 
 impl Parking {
@@ -202,8 +202,8 @@ impl FlashJobController {
         };
         parked.queued = true;
         self.queue.cancel(uid);
-        let whose = Whose { namespace: parked.owner.namespace.clone(), key: uid.to_string() };
-        self.parking.queue.add(&whose, uid.clone());
+        let flow = Flow { namespace: parked.owner.namespace.clone(), key: uid.to_string() };
+        self.parking.queue.add(&flow, uid.clone());
         self.start_loads();
     }
 
@@ -215,8 +215,8 @@ impl FlashJobController {
         while self.parking.loading < MOST_LOADING {
             let Some(uid) = self.parking.queue.next() else { return };
             let Some(owner) = self.parking.owner(&uid).cloned() else { continue };
-            let whose = Whose { namespace: owner.namespace.clone(), key: uid.to_string() };
-            let caller = self.pool.caller(whose, false);
+            let flow = Flow { namespace: owner.namespace.clone(), key: uid.to_string() };
+            let caller = self.pool.caller(flow, false);
             let (inputs, settings) = (self.inputs.clone(), self.context.settings.clone());
             let large = self.parking.large();
             self.parking.loading += 1;
@@ -255,14 +255,14 @@ impl FlashJobController {
     }
 
     fn take_in(&mut self, uid: &JobUid, loaded: Loaded) {
-        let Loaded { seen, ledger, room } = loaded;
+        let Loaded { seen, ledger, large_slot } = loaded;
         let foreign_told = self.parking.jobs.get(uid).is_some_and(|parked| parked.foreign_told);
         let counts = self.unpark(uid).unwrap_or_default();
         // What is open holds its board from the first moment, before the job itself is reconciled.
         self.locks.hold(uid, ledger.open_endpoints());
         let mut job = JobState::new(seen, ledger);
         (job.counts, job.foreign_told) = (counts, foreign_told);
-        (job.unlearned, job.room) = (true, room);
+        (job.unlearned, job.large_slot) = (true, large_slot);
         self.jobs.insert(uid.clone(), job);
         self.reconcile_idle(uid);
         self.enqueue_at(uid, Instant::now());
@@ -296,9 +296,9 @@ async fn load(
     large: Arc<Semaphore>,
 ) -> kube::Result<Option<Loaded>> {
     // The ledger first: whoever waits for room does not have a large job in memory meanwhile.
-    let (ledger, room) = ledger_cache::read(caller, owner, large).await?;
+    let (ledger, large_slot) = ledger_cache::read(caller, owner, large).await?;
     let jobs: Api<slim::FlashJob> = Api::namespaced(caller.client.clone(), &owner.namespace);
     let Some(object) = caller.call(jobs.get_opt(&owner.name)).await? else { return Ok(None) };
     let seen = observe::job(object, settings, None);
-    Ok(owner.is(&seen.job).then_some(Loaded { seen, ledger, room }))
+    Ok(owner.is(&seen.job).then_some(Loaded { seen, ledger, large_slot }))
 }

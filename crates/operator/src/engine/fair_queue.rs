@@ -1,20 +1,20 @@
-//! Who goes next: namespaces take turns, and within a namespace its keys do.
+//! A fair queue: namespaces take turns, and within a namespace its keys do.
 //!
 //! Namespaces are how people who share a cluster are told apart. So what somebody has waiting, be it one object with
 //! thousands of writes or hundreds of objects with one each, costs the others one turn.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Whose turn it is.
+/// What takes turns with others: the object of a key, in its namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Whose {
+pub struct Flow {
     pub namespace: String,
     /// The key of an object in it.
     pub key: String,
 }
 
 /// What waits for its turn.
-pub struct Turns<T> {
+pub struct FairQueue<T> {
     namespaces: HashMap<String, Keys<T>>,
     order: VecDeque<String>,
 }
@@ -24,16 +24,16 @@ struct Keys<T> {
     order: VecDeque<String>,
 }
 
-impl<T> Default for Turns<T> {
-    fn default() -> Turns<T> {
-        Turns { namespaces: HashMap::new(), order: VecDeque::new() }
+impl<T> Default for FairQueue<T> {
+    fn default() -> FairQueue<T> {
+        FairQueue { namespaces: HashMap::new(), order: VecDeque::new() }
     }
 }
 
-impl<T> Turns<T> {
+impl<T> FairQueue<T> {
     /// Puts something at the end of the queue of its key.
-    pub fn add(&mut self, whose: &Whose, waiting: T) {
-        let Whose { namespace, key } = whose;
+    pub fn add(&mut self, flow: &Flow, waiting: T) {
+        let Flow { namespace, key } = flow;
         let keys = self.namespaces.entry(namespace.clone()).or_insert_with(|| {
             self.order.push_back(namespace.clone());
             Keys { keys: HashMap::new(), order: VecDeque::new() }
@@ -76,12 +76,12 @@ mod tests {
     use super::*;
 
     fn order(waiting: &[(&str, &str, u32)]) -> Vec<u32> {
-        let mut turns = Turns::default();
+        let mut queue = FairQueue::default();
         for (namespace, key, n) in waiting {
-            let whose = Whose { namespace: (*namespace).into(), key: (*key).into() };
-            turns.add(&whose, *n);
+            let flow = Flow { namespace: (*namespace).into(), key: (*key).into() };
+            queue.add(&flow, *n);
         }
-        std::iter::from_fn(|| turns.next()).collect()
+        std::iter::from_fn(|| queue.next()).collect()
     }
 
     #[test]
