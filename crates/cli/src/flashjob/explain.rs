@@ -23,8 +23,8 @@ fn explain(job: &JobObject) -> Vec<String> {
     for device in &status.in_flight {
         let what = device.message.as_deref().unwrap_or_default();
         // A pause says itself when it ends.
-        let until = device.until.as_ref().filter(|_| device.state != DeviceState::BackOff);
-        let until = until.map(|until| until.0.strftime("; until %H:%M:%S UTC at most").to_string());
+        let end = device.until.as_ref().filter(|_| device.state != DeviceState::BackOff);
+        let until = end.map(|at| at.0.strftime("; until %H:%M:%S UTC at most").to_string());
         let until = until.unwrap_or_default();
         lines.push(clean(&format!("{}: {}: {what}{until}", device.uuid, device.state)));
         lines.push(format!("  What to do: {}", of_state(device)));

@@ -73,8 +73,8 @@ pub fn tag(firmware: &str) -> Option<String> {
 
 /// A name that says what the job does: the image's own name and the version.
 fn name_for(firmware: &str, version: &str) -> String {
-    let name = firmware.split_once('@').map_or(firmware, |(name, _)| name);
-    let last = name.rsplit('/').next().unwrap_or_default();
+    let tagged = firmware.split_once('@').map_or(firmware, |(tagged, _)| tagged);
+    let last = tagged.rsplit('/').next().unwrap_or_default();
     let image = last.split_once(':').map_or(last, |(image, _)| image);
     let text = format!("{image}-{version}").to_lowercase();
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
