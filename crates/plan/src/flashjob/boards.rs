@@ -8,36 +8,14 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::ids::JobUid;
 use crate::flashjob::ledger::{Outcome, Progress, Record};
 
+mod lock;
 mod parked;
+pub use lock::Lock;
 use parked::Parked;
-
-/// What one job at a time may have.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lock<'a> {
-    /// A board.
-    Board(Board<'a>),
-    /// Node port 4433, which is one for the whole cluster.
-    NodePort,
-}
-
-impl<'a> Lock<'a> {
-    /// That of the board at this address.
-    pub fn board(endpoint: &'a Endpoint) -> Lock<'a> {
-        Lock::Board(endpoint.board())
-    }
-
-    /// The same, to be kept.
-    pub fn into_owned(self) -> Lock<'static> {
-        match self {
-            Lock::Board(board) => Lock::Board(board.into_owned()),
-            Lock::NodePort => Lock::NodePort,
-        }
-    }
-}
 
 /// A job's place among others: older first, then by namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use crate::flashjob::in_use::in_use;
 use crate::flashjob::ledger::Record;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::round::Round;
-use crate::flashjob::status;
+use crate::flashjob::status::Standing;
 use crate::flashjob::step::{Action, Step, Wait};
 use crate::flashjob::waiting;
 use crate::time::after;
@@ -76,7 +76,8 @@ impl Round<'_> {
         let settled = self.change.is_empty();
         let held_up = self.spec.zip(self.starved.as_ref()).filter(|_| self.summary.starved);
         let held_up = held_up.map(|(spec, w)| waiting::held_up(self.view.job, &spec.access, w));
-        let job_status = status::of_job(self.view, self.ledger, self.summary, self.halt, held_up);
+        let Round { view, ledger, summary, halt, .. } = self;
+        let job_status = Standing { view, ledger, summary, halt, held_up }.into_status();
         let ended = job_status.completion_time.as_ref().map(|time| time.0);
         plan.finished = settled && ended.is_some();
         let soon = after(self.now, SHORT_PAUSE_SECONDS);
