@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::children::Owner;
 use flashjob_plan::flashjob::facts::{Settings, View};
 use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instances;
+use flashjob_plan::flashjob::locks::Boards;
 use flashjob_plan::flashjob::{Plan, boards_held, decide, internal_error};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;

@@ -3,11 +3,11 @@
 use flashjob_api::flashjob::{DeviceState, Reason, ServiceType};
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::end::End;
 use crate::flashjob::facts::{Refusal, Service, Slot};
 use crate::flashjob::instances::Instance;
 use crate::flashjob::ledger::{self, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::round::Round;
 use crate::flashjob::service;

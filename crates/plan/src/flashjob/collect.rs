@@ -2,10 +2,10 @@
 
 use flashjob_api::flashjob::{DeviceState, Reason};
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::View;
 use crate::flashjob::in_use::in_use;
 use crate::flashjob::ledger::Record;
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::round::Round;
 use crate::flashjob::status::Standing;

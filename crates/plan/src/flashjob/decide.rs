@@ -3,21 +3,21 @@
 use flashjob_api::flashjob::{FlashJobStatus, Reason};
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::collect::is_quiet;
 use crate::flashjob::deletion;
+use crate::flashjob::duplicates::Places;
 use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
 use crate::flashjob::finding::{look_up, pin};
 use crate::flashjob::in_use::boards_at_work;
 use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Progress, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::names;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::round::Round;
 use crate::flashjob::spec::Invalid;
 use crate::flashjob::status::{self, Verdict};
-use crate::flashjob::twins::Places;
 use crate::time::after;
 
 /// Looks at one job and says what to do.

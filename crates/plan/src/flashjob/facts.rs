@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::flashjob::addresses::Addresses;
 use crate::flashjob::allow_list::AllowList;
-use crate::flashjob::boards::Boards;
 use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::instances::Instances;
 use crate::flashjob::ledger::Ledger;
+use crate::flashjob::locks::Boards;
 use crate::flashjob::names;
 use crate::flashjob::spec::{Invalid, Spec};
 

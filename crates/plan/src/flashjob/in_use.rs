@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use flashjob_api::flashjob::ServiceType;
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Ledger, Progress, Record};
+use crate::flashjob::locks::Lock;
 
 /// Boards whose Pods have not ended, and the node port, for a job that goes or has lost its ledger: none of them is free for
 /// another job yet.

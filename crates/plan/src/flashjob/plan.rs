@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
 use crate::flashjob::addresses::Waiting;
-use crate::flashjob::boards::Lock;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts;
 use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Change, Ledger};
+use crate::flashjob::locks::Lock;
 
 /// Everything that follows from one look at one job.
 #[derive(Clone, Debug, Default)]

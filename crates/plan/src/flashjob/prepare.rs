@@ -2,7 +2,6 @@
 
 use flashjob_api::flashjob::{DeviceState, Reason};
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::end::End;
 use crate::flashjob::facts::{Children, Pod};
 use crate::flashjob::finding::{is_pinned, pin};
@@ -10,6 +9,7 @@ use crate::flashjob::flashing::NODE_LOST_SECONDS;
 use crate::flashjob::in_use::pod_in_use;
 use crate::flashjob::instances::Instance;
 use crate::flashjob::ledger::{Failed, Outcome, Pinned, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::results::given_up;
 use crate::flashjob::round::{NO_ROOM, Round};
 use crate::flashjob::spec::Spec;

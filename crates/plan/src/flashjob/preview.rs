@@ -9,12 +9,12 @@ use flashjob_api::flashjob::{DeviceState, VersionPolicy};
 use jiff::Timestamp;
 
 use crate::flashjob::addresses::Addresses;
-use crate::flashjob::boards::{Boards, Lock, Seniority};
 use crate::flashjob::decide::decide;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
 use crate::flashjob::ledger::{self, Ended, Ledger, Outcome, Pinned, Progress, Record};
+use crate::flashjob::locks::{Boards, Lock, Seniority};
 use crate::flashjob::plan::LedgerPlan;
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::round::Round;

@@ -1,7 +1,7 @@
 //! One pass over the devices of a job.
 //!
 //! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until its board is known to be
-//! free), in `addressing` (until it has a permit), in `flashing` (from there to its end) and in `twins` (for a second name of
+//! free), in `addressing` (until it has a permit), in `flashing` (from there to its end) and in `duplicates` (for a second name of
 //! one board); what is not needed any more, in `clean_up`. Here is what they share: the slots and boards already given away.
 //! The answer is a [`Step`], and `collect` makes the plan of them. Every wait has a deadline, and every device that is not
 //! final is counted with what it waits for.
@@ -12,12 +12,13 @@ use flashjob_api::flashjob::{DeviceState, Reason};
 use jiff::Timestamp;
 
 use crate::flashjob::addresses::Waiting;
-use crate::flashjob::boards::Lock;
+use crate::flashjob::duplicates::Places;
 use crate::flashjob::endpoint::{Board, Endpoint};
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, View};
 use crate::flashjob::ids::Target;
 use crate::flashjob::in_use::{pod_in_use, rests, takes_node_port};
 use crate::flashjob::ledger::{Change, Ledger, Outcome, Progress, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::Plan;
 use crate::flashjob::results::given_up;
 use crate::flashjob::rollout::{self, Turn};
@@ -25,7 +26,6 @@ use crate::flashjob::spec::Spec;
 use crate::flashjob::step::{Action, Step, Wait};
 use crate::flashjob::summary::Summary;
 use crate::flashjob::survey::Survey;
-use crate::flashjob::twins::Places;
 use crate::flashjob::waiting;
 
 /// What is said while nothing may start yet.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use flashjob_api::flashjob::DeviceState;
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::ledger::{Outcome, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::{AttemptEnd, Deletion, NewObject};
 
 /// What one device needs next.

@@ -1,7 +1,7 @@
 //! How boards reach their flash Pods: scarce addresses, node ports, the node's own network.
 
 use flashjob_plan::flashjob::addresses::Waiting;
-use flashjob_plan::flashjob::boards::Lock;
+use flashjob_plan::flashjob::locks::Lock;
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{NewObject, Plan, Settings};
 use jiff::SignedDuration;

@@ -1,8 +1,8 @@
 //! What holds for two jobs in two namespaces that share boards, whatever happens.
 
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::facts::Container;
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
+use flashjob_plan::flashjob::locks::Boards;
 use flashjob_plan::flashjob::{NewObject, Plan, boards_held};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::ledger::{Header, Ledger, Outcome, Record};
+use flashjob_plan::flashjob::locks::Boards;
 use flashjob_plan::flashjob::{Kind, LedgerPlan, NewObject, Plan};
 use jiff::Timestamp;
 

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::facts::Children;
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::instances::Instances;
+use flashjob_plan::flashjob::locks::Boards;
 use flashjob_plan::flashjob::{Job, LedgerState, Settings, View};
 use jiff::Timestamp;
 

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::{Boards, Seniority};
 use flashjob_plan::flashjob::facts::Children;
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Record};
+use flashjob_plan::flashjob::locks::{Boards, Seniority};
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{Job, Kind, LedgerPlan, LedgerState, Plan, Settings, View, decide};
 use jiff::{SignedDuration, Timestamp};

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use flashjob_plan::flashjob::boards::{Boards, Lock, Seniority};
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Record};
+use flashjob_plan::flashjob::locks::{Boards, Lock, Seniority};
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{
     Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, decide,

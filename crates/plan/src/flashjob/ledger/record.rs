@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::message;
-use crate::flashjob::boards::Lock;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::ids::{JobUid, Target};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::names;
 
 /// What is kept about one device.

@@ -1,12 +1,12 @@
 //! Who may flash a board, and what is locked.
 
 use flashjob_api::flashjob::Phase;
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::boards_held;
 use flashjob_plan::flashjob::facts::DeviceNamespaces;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::ledger::Outcome;
+use flashjob_plan::flashjob::locks::Boards;
 use jiff::SignedDuration;
 use serde_json::json;
 
