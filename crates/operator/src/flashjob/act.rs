@@ -46,8 +46,8 @@ impl FlashJobController {
             finished,
             idle,
             expire,
-            claims,
-            wants,
+            held_locks,
+            wanted_locks,
             waiting,
             ended,
             look_again,
@@ -78,8 +78,8 @@ impl FlashJobController {
         if list_pods {
             self.list_pods(uid);
         }
-        let freed = claims.is_some_and(|claims| self.boards.hold(uid, claims));
-        if self.boards.want(uid, wants) | freed {
+        let freed = held_locks.is_some_and(|held| self.boards.hold(uid, held));
+        if self.boards.want(uid, wanted_locks) | freed {
             self.wake_unfinished();
         }
         let turned = self.addresses.wait(uid, waiting, clock::now());

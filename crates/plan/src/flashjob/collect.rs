@@ -24,7 +24,7 @@ impl Round<'_> {
             Step::Left => {}
             Step::Final(outcome) => {
                 if self.is_stuck(record) {
-                    self.claims.extend(record.lock());
+                    self.held_locks.extend(record.lock());
                 }
                 self.summary.add_final(record, outcome);
             }
@@ -54,9 +54,9 @@ impl Round<'_> {
         let children = self.view.children.get(&record.target);
         let holds = record.is_open() || children.is_some_and(|c| in_use(c, self.now));
         if holds || matches!(wait.state, DeviceState::Addressing) {
-            self.claims.extend(record.lock());
+            self.held_locks.extend(record.lock());
         }
-        self.plan.wants.extend(wait.wants.take());
+        self.plan.wanted_locks.extend(wait.wanted_lock.take());
         let times = wait.until.into_iter().chain(wait.sooner);
         times.for_each(|at| self.plan.look_again_at(at));
         let service = children.and_then(|c| c.service.here());
@@ -91,14 +91,14 @@ impl Round<'_> {
             plan.look_again_at(at.max(self.now));
         }
         plan.status = Some(job_status);
-        let mut claims = self.claims;
+        let mut held = self.held_locks;
         // The end of a Pod frees its board, whatever has become of the attempt, the firmware and the device.
-        claims.extend(self.left_behind.keys().map(|board| Lock::Board(board.clone()).into_owned()));
-        claims.extend(self.node_port_taken.then_some(Lock::NodePort));
-        claims.sort();
-        claims.dedup();
-        plan.claims = Some(claims);
-        plan.wants.extend(self.node_port_wanted.then_some(Lock::NodePort));
+        held.extend(self.left_behind.keys().map(|board| Lock::Board(board.clone()).into_owned()));
+        held.extend(self.node_port_taken.then_some(Lock::NodePort));
+        held.sort();
+        held.dedup();
+        plan.held_locks = Some(held);
+        plan.wanted_locks.extend(self.node_port_wanted.then_some(Lock::NodePort));
         if !settled {
             plan.ledger = LedgerPlan::Update(self.change);
         }

@@ -9,7 +9,7 @@ use crate::flashjob::duplicates::Places;
 use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
 use crate::flashjob::finding::{look_up, pin};
-use crate::flashjob::in_use::boards_at_work;
+use crate::flashjob::in_use::locks_at_work;
 use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Progress, Record};
 use crate::flashjob::locks::Lock;
 use crate::flashjob::names;
@@ -45,8 +45,8 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     };
     if !view.job.finalizer || view.job.ledger.is_none() {
         let name = names::ledger(&view.job.name, &view.job.uid, 0);
-        let wants = first_wants(view, ledger);
-        return Plan { mark: Some(name), status: troubled(view), wants, ..Plan::default() };
+        let wanted_locks = first_wanted(view, ledger);
+        return Plan { mark: Some(name), status: troubled(view), wanted_locks, ..Plan::default() };
     }
     go_on(view, ledger, now)
 }
@@ -108,12 +108,12 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
         Turn::Next(header) => ledger.header = *header,
         Turn::Same | Turn::Wait(_) => {}
     }
-    let wants = first_wants(view, &ledger);
-    Plan { ledger: LedgerPlan::Create(ledger), status: troubled(view), wants, ..Plan::default() }
+    let (wanted_locks, status) = (first_wanted(view, &ledger), troubled(view));
+    Plan { ledger: LedgerPlan::Create(ledger), status, wanted_locks, ..Plan::default() }
 }
 
-/// The boards a job will flash as soon as it has begun: a newer job must not slip in before it.
-fn first_wants(view: &View<'_>, ledger: &Ledger) -> Vec<Lock<'static>> {
+/// The locks on the boards that a job will flash as soon as it has begun: a newer job must not slip in before it.
+fn first_wanted(view: &View<'_>, ledger: &Ledger) -> Vec<Lock<'static>> {
     let Some(spec) = view.job.spec.as_ref().ok().filter(|s| !s.suspend && !s.abort) else {
         return Vec::new();
     };
@@ -199,5 +199,5 @@ fn lost(view: &View<'_>, what: &str, now: Timestamp) -> Plan {
     let advice = "; what was flashed is not known any more, so nothing is started. Check the devices, then delete \
                   this FlashJob and create it anew for those that still need the firmware";
     let plan = stuck(view, Reason::LedgerLost, &format!("{what}{advice}"));
-    Plan { claims: Some(boards_at_work(view, now)), ..plan }
+    Plan { held_locks: Some(locks_at_work(view, now)), ..plan }
 }

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::flashjob::facts::View;
-use crate::flashjob::in_use::boards_at_work;
+use crate::flashjob::in_use::locks_at_work;
 use crate::flashjob::plan::{Deletion, Plan};
 use crate::flashjob::status::{self, Verdict};
 use crate::time::after;
@@ -51,7 +51,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         }
     }
     plan.release = !pods_left && !anything_left;
-    plan.claims = Some(boards_at_work(view, now));
+    plan.held_locks = Some(locks_at_work(view, now));
     if let Some((since, what)) = going.into_iter().min() {
         match after(since, SAID_AFTER_SECONDS) {
             at if now < at => plan.look_again_at(at),

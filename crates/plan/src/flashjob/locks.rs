@@ -1,4 +1,4 @@
-//! The boards, and what the jobs of all namespaces have to do with them.
+//! The locks on boards, and what the jobs of all namespaces have to do with them.
 //!
 //! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
 //! that wants it now goes first; and an older job does not undo what a newer one has flashed since. The one node port that
@@ -30,12 +30,12 @@ pub struct Seniority {
 
 /// What is known of every lock.
 #[derive(Clone, Debug, Default)]
-pub struct Boards {
+pub struct Locks {
     locks: HashMap<Lock<'static>, Parties>,
     /// Those that several jobs have to do with: few, and asked for at every look at every device that waits.
     shared: HashSet<Lock<'static>>,
     jobs: HashMap<JobUid, Party>,
-    /// What jobs have flashed that nothing else is known of: see [`Boards::park`].
+    /// What jobs have flashed that nothing else is known of: see [`Locks::park`].
     parked: Parked,
 }
 
@@ -70,7 +70,7 @@ impl Parties {
     }
 }
 
-impl Boards {
+impl Locks {
     /// A job was seen.
     pub fn introduce(&mut self, job: &JobUid, seniority: Seniority) {
         self.party(job).seniority = seniority;
@@ -184,8 +184,8 @@ impl Boards {
         freed
     }
 
-    /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know. It
-    /// must hold and want nothing. What its records say need not have been [learned](Boards::learn).
+    /// A job will do nothing until it is [unparked](Locks::unpark): what it has flashed is all that others need to know. It
+    /// must hold and want nothing. What its records say need not have been [learned](Locks::learn).
     pub fn park(&mut self, job: &JobUid, records: &[Record]) {
         let Some(party) = self.jobs.get_mut(job) else { return };
         let knows = std::mem::take(&mut party.knows);
@@ -226,7 +226,7 @@ impl Boards {
         !self.shared.is_empty()
     }
 
-    /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
+    /// Whether another job has this board, which this one [knows](Locks::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &JobUid, endpoint: &Endpoint) -> bool {
         let lock = &Lock::board(endpoint);

@@ -52,7 +52,7 @@ mod waiting;
 
 pub use decide::{decide, internal_error};
 pub use facts::{Job, LedgerState, Settings, View};
-pub use in_use::boards_held;
+pub use in_use::locks_held;
 pub use plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan};
 pub use reduced::{reduced, shown_words};
 pub use service::owner;

@@ -38,9 +38,9 @@ pub struct Plan {
     /// The job has been kept long enough: delete it.
     pub expire: bool,
     /// What this job holds; `None` while that cannot be told, and then it stays as it was.
-    pub claims: Option<Vec<Lock<'static>>>,
+    pub held_locks: Option<Vec<Lock<'static>>>,
     /// What other jobs may have too and this one would take now, were it free.
-    pub wants: Vec<Lock<'static>>,
+    pub wanted_locks: Vec<Lock<'static>>,
     /// The Service of this job that has waited longest for an address.
     pub waiting: Option<Waiting>,
     /// Ends that this plan records, for the log and the metrics.

@@ -56,7 +56,7 @@ pub struct Round<'a> {
     /// A device would use it now, were it free.
     pub(crate) node_port_wanted: bool,
     /// Boards that entries of this job hold.
-    pub(crate) claimed: HashSet<Board<'a>>,
+    pub(crate) locked: HashSet<Board<'a>>,
     /// Pods that may still talk to their board although no attempt is open for them: given up, or of another firmware, or of
     /// a device that has left the job. By the board.
     pub(crate) left_behind: HashMap<Board<'a>, &'a Pod>,
@@ -77,7 +77,7 @@ pub struct Round<'a> {
     /// The first place whose turn has not come.
     bound: usize,
     pub(crate) ledger: &'a Ledger,
-    pub(crate) claims: Vec<Lock<'static>>,
+    pub(crate) held_locks: Vec<Lock<'static>>,
     pub(crate) summary: Summary,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Round<'a> {
         let ahead = if room { survey.ahead } else { survey.ahead - survey.first_ahead };
         let left_behind = survey.left_behind(view, now);
         let passes_over =
-            !view.status_due && left_behind.is_empty() && !view.boards.are_any_shared();
+            !view.status_due && left_behind.is_empty() && !view.locks.are_any_shared();
         let mut round = Round {
             view,
             ledger,
@@ -103,7 +103,7 @@ impl<'a> Round<'a> {
             spec,
             change: Change::default(),
             plan: Plan::default(),
-            claims: Vec::new(),
+            held_locks: Vec::new(),
             summary: Summary::new(view),
             slots: max_parallel.saturating_sub(at_work),
             ahead: max_parallel.saturating_sub(ahead),
@@ -111,7 +111,7 @@ impl<'a> Round<'a> {
             queued: false,
             node_port_taken: takes_node_port(view),
             node_port_wanted: false,
-            claimed: survey.claimed,
+            locked: survey.locked,
             left_behind,
             places: None,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
@@ -217,7 +217,7 @@ impl<'a> Round<'a> {
     pub(crate) fn superseded_by(&self, endpoint: &Endpoint) -> Option<String> {
         let since = self.ledger.header.revised;
         let own = self.view.settings.device_namespaces == DeviceNamespaces::Own;
-        self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
+        self.view.locks.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
     }
 
     /// Whether a new nonce asks for this failed device.

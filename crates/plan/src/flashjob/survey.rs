@@ -23,7 +23,7 @@ pub(crate) struct Survey<'a> {
     /// The Service that has waited longest for an address.
     pub waiting: Option<&'a Service>,
     /// Boards that entries of this job hold.
-    pub claimed: HashSet<Board<'a>>,
+    pub locked: HashSet<Board<'a>>,
     /// The records that have objects, by target.
     pub at_hand: HashMap<Target, &'a Record>,
     /// The same by place.
@@ -54,7 +54,7 @@ impl<'a> Survey<'a> {
         self.failing +=
             usize::from(over.is_some_and(|pod| end::of(pod).outcome == Outcome::Failed));
         if record.is_open() || children.is_some_and(|c| in_use(c, now)) {
-            self.claimed.extend(record.pinned.as_ref().map(|p| p.endpoint.board()));
+            self.locked.extend(record.pinned.as_ref().map(|p| p.endpoint.board()));
         }
         if record.outcome().is_some() {
             return;

@@ -132,7 +132,7 @@ pub fn crash(operator: &Operator, state: &mut State) {
     state.holder = None;
     for (j, job) in (0..).zip(&mut state.jobs) {
         restart(operator, job);
-        if operator.claims_shared(job.server) {
+        if operator.locks_shared(job.server) {
             state.holder.get_or_insert(j);
         }
     }
@@ -173,7 +173,7 @@ fn restart(operator: &Operator, job: &mut Job) {
         }
         forget(device, record);
     }
-    // As `boards_held` has it.
+    // As `locks_held` has it.
     job.holds = job.devices.iter().zip(&ledger.records).any(|(device, record)| {
         let works =
             |p: &Pod| p.real.is_some_and(|r| matches!(r.phase, Phase::Waiting | Phase::Running));

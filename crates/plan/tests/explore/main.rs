@@ -11,7 +11,7 @@
 //! - no first attempt begins when too many have failed or are tried again, none at all beyond the budget;
 //! - from every state a way leads to the end, where every job is finished and nothing is left behind.
 //!
-//! `decide` is the real one, and so are the ledger, its patches, the boards, and the index of what was seen. The rest of the
+//! `decide` is the real one, and so are the ledger, its patches, the locks, and the index of what was seen. The rest of the
 //! operator is a few lines in `changes`, which say the same as `crates/operator/src/flashjob`. A fault is printed as the
 //! shortest list of moves that leads to it. `FLASHJOB_EXPLORE=full` makes the worlds larger, for some minutes; with
 //! `-- --nocapture` each tells its size.

@@ -37,7 +37,7 @@ pub struct Job {
     pub settled: bool,
     /// A live list of its Pods is on its way.
     pub listing: bool,
-    /// It claims the shared board.
+    /// It holds the lock on the shared board.
     pub holds: bool,
     /// It would flash the shared board now, were that free.
     pub wants: bool,

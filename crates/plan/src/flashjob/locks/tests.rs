@@ -21,46 +21,46 @@ fn anybody(_: &str) -> bool {
     true
 }
 
-fn two() -> Boards {
-    let mut boards = Boards::default();
+fn two() -> Locks {
+    let mut locks = Locks::default();
     for (job, created) in [("old", 1), ("new", 2)] {
         let seniority =
             Seniority { created: at(created), namespace: "ns".into(), name: job.into() };
-        boards.introduce(&uid(job), seniority);
-        boards.know(&uid(job), &endpoint("board"));
+        locks.introduce(&uid(job), seniority);
+        locks.know(&uid(job), &endpoint("board"));
     }
-    boards
+    locks
 }
 
 #[test]
 fn the_holder_keeps_a_board_and_the_older_job_is_next() {
-    let mut boards = two();
-    boards.hold(&uid("new"), vec![lock("board")]);
-    boards.want(&uid("old"), vec![lock("board")]);
-    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody).as_deref(), Some("ns/new"));
-    assert!(boards.hold(&uid("new"), vec![]), "it is free now");
-    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody), None);
-    assert_eq!(boards.in_the_way(&uid("new"), &lock("board"), anybody).as_deref(), Some("ns/old"));
-    assert!(boards.want(&uid("old"), vec![]));
-    assert_eq!(boards.in_the_way(&uid("new"), &lock("board"), anybody), None);
+    let mut locks = two();
+    locks.hold(&uid("new"), vec![lock("board")]);
+    locks.want(&uid("old"), vec![lock("board")]);
+    assert_eq!(locks.in_the_way(&uid("old"), &lock("board"), anybody).as_deref(), Some("ns/new"));
+    assert!(locks.hold(&uid("new"), vec![]), "it is free now");
+    assert_eq!(locks.in_the_way(&uid("old"), &lock("board"), anybody), None);
+    assert_eq!(locks.in_the_way(&uid("new"), &lock("board"), anybody).as_deref(), Some("ns/old"));
+    assert!(locks.want(&uid("old"), vec![]));
+    assert_eq!(locks.in_the_way(&uid("new"), &lock("board"), anybody), None);
 }
 
 #[test]
 fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
-    let mut boards = two();
-    boards.flashed(&uid("new"), &endpoint("board"), at(10));
+    let mut locks = two();
+    locks.flashed(&uid("new"), &endpoint("board"), at(10));
     assert_eq!(
-        boards.flashed_by_newer(&uid("old"), &endpoint("board"), at(5), true).as_deref(),
+        locks.flashed_by_newer(&uid("old"), &endpoint("board"), at(5), true).as_deref(),
         Some("ns/new")
     );
     assert_eq!(
-        boards.flashed_by_newer(&uid("old"), &endpoint("board"), at(15), true),
+        locks.flashed_by_newer(&uid("old"), &endpoint("board"), at(15), true),
         None,
         "changed since"
     );
-    boards.flashed(&uid("old"), &endpoint("board"), at(20));
+    locks.flashed(&uid("old"), &endpoint("board"), at(20));
     assert_eq!(
-        boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true),
+        locks.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true),
         None,
         "it is the newer"
     );
@@ -68,40 +68,40 @@ fn an_older_job_does_not_undo_what_a_newer_one_did_since() {
 
 #[test]
 fn one_board_is_one_board_however_its_address_is_written() {
-    let mut boards = two();
-    boards.hold(&uid("new"), vec![lock("http://Board:80/")]);
+    let mut locks = two();
+    locks.hold(&uid("new"), vec![lock("http://Board:80/")]);
     assert_eq!(
-        boards.held_by_other(&uid("old"), &lock("board"), anybody).as_deref(),
+        locks.held_by_other(&uid("old"), &lock("board"), anybody).as_deref(),
         Some("ns/new")
     );
-    assert!(boards.hold(&uid("new"), vec![]), "and free again");
-    assert_eq!(boards.held_by_other(&uid("old"), &lock("board:80"), anybody), None);
+    assert!(locks.hold(&uid("new"), vec![]), "and free again");
+    assert_eq!(locks.held_by_other(&uid("old"), &lock("board:80"), anybody), None);
 }
 
 #[test]
 fn where_boards_belong_to_a_namespace_jobs_of_others_flash_none_of_them() {
-    let mut boards = two();
+    let mut locks = two();
     let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
-    boards.introduce(&uid("x"), elsewhere);
-    boards.flashed(&uid("x"), &endpoint("board"), at(10));
-    let newer = |own| boards.flashed_by_newer(&uid("old"), &endpoint("board"), at(5), own);
+    locks.introduce(&uid("x"), elsewhere);
+    locks.flashed(&uid("x"), &endpoint("board"), at(10));
+    let newer = |own| locks.flashed_by_newer(&uid("old"), &endpoint("board"), at(5), own);
     assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
 }
 
 #[test]
 fn a_stray_holds_a_board_for_its_own_namespace_and_takes_it_from_nobody() {
-    let mut boards = two();
-    boards.introduce_stray(&uid("elsewhere/lost"), "elsewhere", "lost");
-    boards.hold(&uid("elsewhere/lost"), vec![lock("board")]);
-    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody), None);
-    boards.introduce_stray(&uid("ns/lost"), "ns", "lost");
-    boards.hold(&uid("ns/lost"), vec![lock("board")]);
-    assert_eq!(boards.in_the_way(&uid("old"), &lock("board"), anybody).as_deref(), Some("ns/lost"));
-    assert!(boards.hold(&uid("ns/lost"), vec![]));
-    boards.hold(&uid("old"), vec![lock("board")]);
-    assert_eq!(boards.in_the_way(&uid("new"), &lock("board"), anybody).as_deref(), Some("ns/old"));
+    let mut locks = two();
+    locks.introduce_stray(&uid("elsewhere/lost"), "elsewhere", "lost");
+    locks.hold(&uid("elsewhere/lost"), vec![lock("board")]);
+    assert_eq!(locks.in_the_way(&uid("old"), &lock("board"), anybody), None);
+    locks.introduce_stray(&uid("ns/lost"), "ns", "lost");
+    locks.hold(&uid("ns/lost"), vec![lock("board")]);
+    assert_eq!(locks.in_the_way(&uid("old"), &lock("board"), anybody).as_deref(), Some("ns/lost"));
+    assert!(locks.hold(&uid("ns/lost"), vec![]));
+    locks.hold(&uid("old"), vec![lock("board")]);
+    assert_eq!(locks.in_the_way(&uid("new"), &lock("board"), anybody).as_deref(), Some("ns/old"));
 
-    let mut alone = Boards::default();
+    let mut alone = Locks::default();
     alone.introduce(&uid("job"), Seniority { namespace: "ns".into(), ..Seniority::default() });
     alone.know(&uid("job"), &endpoint("board"));
     alone.introduce_stray(&uid("elsewhere/lost"), "elsewhere", "lost");
@@ -111,29 +111,29 @@ fn a_stray_holds_a_board_for_its_own_namespace_and_takes_it_from_nobody() {
 
 #[test]
 fn a_parked_job_is_known_by_what_it_has_flashed_alone() {
-    let mut boards = two();
-    boards.know(&uid("new"), &endpoint("another"));
-    boards.flashed(&uid("new"), &endpoint("http://board/"), at(10));
-    boards.park(&uid("new"), &[]);
-    assert!(!boards.is_shared(&uid("old"), &endpoint("board")), "it is in nobody's way");
-    let newer = |boards: &Boards, board, since| {
-        boards.flashed_by_newer(&uid("old"), &endpoint(board), at(since), true)
+    let mut locks = two();
+    locks.know(&uid("new"), &endpoint("another"));
+    locks.flashed(&uid("new"), &endpoint("http://board/"), at(10));
+    locks.park(&uid("new"), &[]);
+    assert!(!locks.is_shared(&uid("old"), &endpoint("board")), "it is in nobody's way");
+    let newer = |locks: &Locks, board, since| {
+        locks.flashed_by_newer(&uid("old"), &endpoint(board), at(since), true)
     };
-    assert_eq!(newer(&boards, "board:80", 5).as_deref(), Some("ns/new"));
-    assert_eq!(newer(&boards, "board", 10), None, "not since then");
-    assert_eq!(newer(&boards, "another", 5), None, "it has not flashed that one");
+    assert_eq!(newer(&locks, "board:80", 5).as_deref(), Some("ns/new"));
+    assert_eq!(newer(&locks, "board", 10), None, "not since then");
+    assert_eq!(newer(&locks, "another", 5), None, "it has not flashed that one");
     assert_eq!(
-        boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true),
+        locks.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true),
         None,
         "it itself"
     );
-    boards.unpark(&uid("new"));
-    assert_eq!(newer(&boards, "board", 5), None);
+    locks.unpark(&uid("new"));
+    assert_eq!(newer(&locks, "board", 5), None);
 }
 
 #[test]
 fn a_job_is_parked_straight_from_its_ledger() {
-    let mut boards = two();
+    let mut locks = two();
     let record = |board: &str, outcome, dropped| {
         let (namespace, name) = ("ns".to_owned(), board.to_owned());
         let pinned = Some(Pinned { namespace, name, endpoint: endpoint(board) });
@@ -145,37 +145,37 @@ fn a_job_is_parked_straight_from_its_ledger() {
     let (done, failed) = (Outcome::Succeeded, Outcome::Failed);
     let records =
         [record("a:80", done, false), record("b", failed, false), record("c", done, true)];
-    boards.flashed(&uid("new"), &endpoint("a"), at(7));
-    boards.park(&uid("new"), &records);
-    let newer = |board| boards.flashed_by_newer(&uid("old"), &endpoint(board), at(8), true);
+    locks.flashed(&uid("new"), &endpoint("a"), at(7));
+    locks.park(&uid("new"), &records);
+    let newer = |board| locks.flashed_by_newer(&uid("old"), &endpoint(board), at(8), true);
     assert_eq!(["a", "b", "c"].map(|board| newer(board).is_some()), [true, false, false]);
 }
 
 #[test]
 fn an_older_job_that_is_parked_supersedes_nothing_and_one_elsewhere_only_where_it_may() {
-    let mut boards = two();
-    boards.flashed(&uid("old"), &endpoint("board"), at(20));
-    boards.park(&uid("old"), &[]);
-    assert_eq!(boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true), None);
+    let mut locks = two();
+    locks.flashed(&uid("old"), &endpoint("board"), at(20));
+    locks.park(&uid("old"), &[]);
+    assert_eq!(locks.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), true), None);
     let elsewhere = Seniority { created: at(3), namespace: "else".into(), name: "x".into() };
-    boards.introduce(&uid("x"), elsewhere);
-    boards.flashed(&uid("x"), &endpoint("board"), at(10));
-    boards.park(&uid("x"), &[]);
-    let newer = |own| boards.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), own);
+    locks.introduce(&uid("x"), elsewhere);
+    locks.flashed(&uid("x"), &endpoint("board"), at(10));
+    locks.park(&uid("x"), &[]);
+    let newer = |own| locks.flashed_by_newer(&uid("new"), &endpoint("board"), at(5), own);
     assert_eq!((newer(false).as_deref(), newer(true)), (Some("else/x"), None));
 }
 
 #[test]
 fn nothing_is_left_of_jobs_that_are_gone() {
-    let mut boards = two();
-    assert!(boards.is_shared(&uid("old"), &endpoint("board")));
-    boards.hold(&uid("new"), vec![lock("board")]);
-    assert!(boards.forget(&uid("new")));
-    assert!(!boards.is_shared(&uid("old"), &endpoint("board")));
-    boards.flashed(&uid("old"), &endpoint("board"), at(10));
-    boards.park(&uid("old"), &[]);
-    assert!(!boards.parked.is_empty() && boards.locks.is_empty());
-    boards.forget(&uid("old"));
-    assert!(boards.parked.is_empty());
-    assert!(boards.locks.is_empty() && boards.jobs.is_empty() && boards.shared.is_empty());
+    let mut locks = two();
+    assert!(locks.is_shared(&uid("old"), &endpoint("board")));
+    locks.hold(&uid("new"), vec![lock("board")]);
+    assert!(locks.forget(&uid("new")));
+    assert!(!locks.is_shared(&uid("old"), &endpoint("board")));
+    locks.flashed(&uid("old"), &endpoint("board"), at(10));
+    locks.park(&uid("old"), &[]);
+    assert!(!locks.parked.is_empty() && locks.locks.is_empty());
+    locks.forget(&uid("old"));
+    assert!(locks.parked.is_empty());
+    assert!(locks.locks.is_empty() && locks.jobs.is_empty() && locks.shared.is_empty());
 }
