@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Record};
+use flashjob_plan::flashjob::locks::Locks;
 use flashjob_plan::flashjob::{Job, LedgerPlan, LedgerState, Settings, View, decide, names};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -66,7 +66,7 @@ fn measure(devices: usize) -> (Duration, Duration) {
             ..Instance::default()
         });
     }
-    let (children, boards, addresses) = (HashMap::new(), Boards::default(), Addresses::default());
+    let (children, locks, addresses) = (HashMap::new(), Locks::default(), Addresses::default());
     let view = View {
         job: &job,
         first_seen: job.created,
@@ -76,7 +76,7 @@ fn measure(devices: usize) -> (Duration, Duration) {
         children: &children,
         settled: true,
         trouble: None,
-        boards: &boards,
+        locks: &locks,
         addresses: &addresses,
         status_due: true,
     };

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use flashjob_api::flashjob::{DeviceState, FlashJob};
 use flashjob_plan::flashjob::allow_list::AllowList;
 use flashjob_plan::flashjob::facts::{Job, Settings};
-use flashjob_plan::flashjob::preview::{Fate, Foreseen, Other, boards, preview};
+use flashjob_plan::flashjob::preview::{Fate, Foreseen, Other, locks, preview};
 use flashjob_plan::flashjob::spec::{Invalid, Spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
@@ -113,8 +113,8 @@ pub fn foresee(fleet: &Fleet, job: &FlashJob) -> Result<Vec<Foreseen>> {
                 .collect(),
         }
     });
-    let boards = boards(&job, others.collect(), &instances, &settings, now);
-    preview(&job, &settings, &instances, &boards, now).map_err(|why| anyhow!("{why}"))
+    let locks = locks(&job, others.collect(), &instances, &settings, now);
+    preview(&job, &settings, &instances, &locks, now).map_err(|why| anyhow!("{why}"))
 }
 
 /// Those of an operator that allows everything; what it does allow is not known here.

@@ -47,8 +47,8 @@ impl FlashJobController {
             finished,
             idle,
             expire,
-            claims,
-            wants,
+            held_locks,
+            wanted_locks,
             waiting,
             ended,
             look_again,
@@ -79,8 +79,8 @@ impl FlashJobController {
         if list_pods {
             self.list_pods(uid);
         }
-        let freed = claims.is_some_and(|claims| self.locks.hold(uid, claims));
-        if self.locks.want(uid, wants) | freed {
+        let freed = held_locks.is_some_and(|held| self.locks.hold(uid, held));
+        if self.locks.want(uid, wanted_locks) | freed {
             self.enqueue_unfinished();
         }
         let turned = self.addresses.wait(uid, waiting, clock::now());

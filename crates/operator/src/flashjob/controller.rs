@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::children::Owner;
 use flashjob_plan::flashjob::facts::{Settings, View};
 use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instances;
-use flashjob_plan::flashjob::{Plan, boards_held, decide, internal_error};
+use flashjob_plan::flashjob::locks::Locks;
+use flashjob_plan::flashjob::{Plan, decide, internal_error, locks_held};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ pub struct FlashJobController {
     pub(super) index: Index,
     pub(super) instances: Instances,
     /// What the jobs have to do with which board.
-    pub(super) locks: Boards,
+    pub(super) locks: Locks,
     pub(super) addresses: Addresses,
     /// The kinds whose first list is complete.
     pub(super) synced: HashSet<&'static str>,
@@ -93,7 +93,7 @@ pub async fn run(context: Context, stop: watch::Receiver<bool>) -> anyhow::Resul
         parking: Parking::default(),
         index: Index::default(),
         instances: Instances::default(),
-        locks: Boards::default(),
+        locks: Locks::default(),
         addresses: Addresses::default(),
         synced: HashSet::new(),
         strays: HashMap::new(),
@@ -136,7 +136,7 @@ impl Controller for FlashJobController {
     /// that: they hold their boards since their jobs were seen.
     fn begin(&mut self) {
         for (uid, job) in &self.jobs {
-            let held = boards_held(job.ledger.sealed(), self.index.children(uid), clock::now());
+            let held = locks_held(job.ledger.sealed(), self.index.children(uid), clock::now());
             self.locks.hold(uid, held);
         }
     }
@@ -253,7 +253,7 @@ impl FlashJobController {
             children: self.index.children(uid),
             settled: job.recovered,
             trouble: job.trouble.as_deref(),
-            boards: &self.locks,
+            locks: &self.locks,
             addresses: &self.addresses,
             status_due,
         };

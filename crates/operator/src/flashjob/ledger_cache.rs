@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::{self, Owner, Place};
 use flashjob_plan::flashjob::facts::{Job, LedgerState};
 use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::ledger::{Change, Ledger, Reader, Record};
+use flashjob_plan::flashjob::locks::Lock;
 use flashjob_plan::flashjob::names;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -10,11 +10,11 @@
 
 use std::time::Duration;
 
-use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
 use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Unconfirmed;
+use flashjob_plan::flashjob::locks::Lock;
 
 use super::controller::FlashJobController;
 use super::input::Input;

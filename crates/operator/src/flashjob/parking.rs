@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use flashjob_api::flashjob::Counts;
 use flashjob_plan::flashjob::Plan;
-use flashjob_plan::flashjob::boards::Seniority;
 use flashjob_plan::flashjob::children::Owner;
 use flashjob_plan::flashjob::facts::Settings;
 use flashjob_plan::flashjob::ids::JobUid;
+use flashjob_plan::flashjob::locks::Seniority;
 use kube::Api;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

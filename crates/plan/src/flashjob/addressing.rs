@@ -3,11 +3,11 @@
 use flashjob_api::flashjob::{DeviceState, Reason, ServiceType};
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::end::End;
 use crate::flashjob::facts::{Refusal, Service, Slot};
 use crate::flashjob::instances::Instance;
 use crate::flashjob::ledger::{self, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::round::Round;
 use crate::flashjob::service;
@@ -56,7 +56,7 @@ impl Round<'_> {
         let found = || Some(ledger::message(&instance.version));
         let previous = record.previous.clone().or_else(found);
         let open = record.opened(previous, self.spec.map(|spec| spec.device_seconds));
-        self.claim(record);
+        self.lock_board(record);
         Wait::new(DeviceState::Starting, "writing its permit").then(Action::Advance(open))
     }
 
@@ -125,8 +125,8 @@ impl Round<'_> {
             }
             ServiceType::NodePort => {
                 self.node_port_wanted = true;
-                let (boards, job) = (self.view.boards, &self.view.job.uid);
-                if let Some(other) = boards.in_the_way(job, &Lock::NodePort, |_| true) {
+                let (locks, job) = (self.view.locks, &self.view.job.uid);
+                if let Some(other) = locks.in_the_way(job, &Lock::NodePort, |_| true) {
                     let why = format!("{other} comes first with node port 4433");
                     return Wait::new(DeviceState::Pending, why).into();
                 }
@@ -135,7 +135,7 @@ impl Round<'_> {
             _ => {}
         }
         self.ahead -= 1;
-        self.claim(record);
+        self.lock_board(record);
         let object = service::service(self.view.job, spec, record.target, &instance.uid);
         let object = NewObject::Service { target: record.target, object: Box::new(object) };
         Wait::new(DeviceState::Addressing, "waiting for its Service").then(Action::Create(object))

@@ -52,8 +52,8 @@ impl Round<'_> {
             return record.is_open();
         }
         let Some(spec) = self.active() else { return false };
-        let (boards, job) = (self.view.boards, &self.view.job.uid);
-        let shared = record.pinned.as_ref().is_some_and(|p| boards.is_shared(job, &p.endpoint));
+        let (locks, job) = (self.view.locks, &self.view.job.uid);
+        let shared = record.pinned.as_ref().is_some_and(|p| locks.is_shared(job, &p.endpoint));
         let others_wait = self.queued || shared || spec.access.kind == ServiceType::NodePort;
         let waits_long = self.rests(record) || (record.tries() == 0 && !self.room);
         !(waits_long && others_wait)

@@ -2,13 +2,13 @@
 
 use flashjob_api::flashjob::{DeviceState, Reason};
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::View;
 use crate::flashjob::in_use::in_use;
 use crate::flashjob::ledger::Record;
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::round::Round;
-use crate::flashjob::status;
+use crate::flashjob::status::Standing;
 use crate::flashjob::step::{Action, Step, Wait};
 use crate::flashjob::waiting;
 use crate::time::after;
@@ -24,7 +24,7 @@ impl Round<'_> {
             Step::Left => {}
             Step::Final(outcome) => {
                 if self.is_stuck(record) {
-                    self.claims.extend(record.lock());
+                    self.held_locks.extend(record.lock());
                 }
                 self.summary.add_final(record, outcome);
             }
@@ -54,9 +54,9 @@ impl Round<'_> {
         let children = self.view.children.get(&record.target);
         let holds = record.is_open() || children.is_some_and(|c| in_use(c, self.now));
         if holds || matches!(wait.state, DeviceState::Addressing) {
-            self.claims.extend(record.lock());
+            self.held_locks.extend(record.lock());
         }
-        self.plan.wants.extend(wait.wants.take());
+        self.plan.wanted_locks.extend(wait.wanted_lock.take());
         let times = wait.until.into_iter().chain(wait.sooner);
         times.for_each(|at| self.plan.look_again_at(at));
         let service = children.and_then(|c| c.service.here());
@@ -76,7 +76,8 @@ impl Round<'_> {
         let settled = self.change.is_empty();
         let held_up = self.spec.zip(self.starved.as_ref()).filter(|_| self.summary.starved);
         let held_up = held_up.map(|(spec, w)| waiting::held_up(self.view.job, &spec.access, w));
-        let job_status = status::of_job(self.view, self.ledger, self.summary, self.halt, held_up);
+        let Round { view, ledger, summary, halt, .. } = self;
+        let job_status = Standing { view, ledger, summary, halt, held_up }.into_status();
         let ended = job_status.completion_time.as_ref().map(|time| time.0);
         plan.finished = settled && ended.is_some();
         let soon = after(self.now, SHORT_PAUSE_SECONDS);
@@ -90,14 +91,14 @@ impl Round<'_> {
             plan.look_again_at(at.max(self.now));
         }
         plan.status = Some(job_status);
-        let mut claims = self.claims;
+        let mut held = self.held_locks;
         // The end of a Pod frees its board, whatever has become of the attempt, the firmware and the device.
-        claims.extend(self.left_behind.keys().map(|board| Lock::Board(board.clone()).into_owned()));
-        claims.extend(self.node_port_taken.then_some(Lock::NodePort));
-        claims.sort();
-        claims.dedup();
-        plan.claims = Some(claims);
-        plan.wants.extend(self.node_port_wanted.then_some(Lock::NodePort));
+        held.extend(self.left_behind.keys().map(|board| Lock::Board(board.clone()).into_owned()));
+        held.extend(self.node_port_taken.then_some(Lock::NodePort));
+        held.sort();
+        held.dedup();
+        plan.held_locks = Some(held);
+        plan.wanted_locks.extend(self.node_port_wanted.then_some(Lock::NodePort));
         if !settled {
             plan.ledger = LedgerPlan::Update(self.change);
         }

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::flashjob::addresses::Addresses;
 use crate::flashjob::allow_list::AllowList;
-use crate::flashjob::boards::Boards;
 use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::instances::Instances;
 use crate::flashjob::ledger::Ledger;
+use crate::flashjob::locks::Locks;
 use crate::flashjob::names;
 use crate::flashjob::spec::{Invalid, Spec};
 
@@ -42,7 +42,7 @@ pub struct View<'a> {
     /// Why the job's ledger, finalizer or annotation could not be written the last time.
     pub trouble: Option<&'a str>,
     /// What the jobs of all namespaces have to do with which board.
-    pub boards: &'a Boards,
+    pub locks: &'a Locks,
     /// What the Services of all namespaces wait for.
     pub addresses: &'a Addresses,
     /// The status may be written now. Where it may not, nobody needs the thousands of names that it can have, nor whether

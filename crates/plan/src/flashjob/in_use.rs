@@ -8,29 +8,29 @@ use std::collections::HashMap;
 use flashjob_api::flashjob::ServiceType;
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::flashjob::ids::Target;
-use crate::flashjob::ledger::{Ledger, Progress, Record};
+use crate::flashjob::ledger::{DeviceProgress, Ledger, Record};
+use crate::flashjob::locks::Lock;
 
-/// Boards whose Pods have not ended, and the node port, for a job that goes or has lost its ledger: none of them is free for
+/// The locks on boards whose Pods have not ended, and on the node port, for a job that goes or has lost its ledger: none of them is free for
 /// another job yet.
-pub(crate) fn boards_at_work(view: &View<'_>, now: Timestamp) -> Vec<Lock<'static>> {
+pub(crate) fn locks_at_work(view: &View<'_>, now: Timestamp) -> Vec<Lock<'static>> {
     let pods = view.children.values().flat_map(|children| children.pods.values());
     let seen = pods.filter(|slot| pod_in_use(slot, now)).filter_map(|slot| slot.seen.as_ref());
-    let mut boards: Vec<_> = seen.map(|pod| Lock::board(&pod.endpoint).into_owned()).collect();
+    let mut locks: Vec<_> = seen.map(|pod| Lock::board(&pod.endpoint).into_owned()).collect();
     if let LedgerState::Sealed(ledger) = view.ledger {
         // A Pod that is being made has not been seen yet.
         let open = ledger.records.iter().filter(|r| {
             let children = view.children.get(&r.target);
             r.is_open() && children.is_some_and(|c| holds_slot(c, r.attempt, now))
         });
-        boards.extend(open.filter_map(Record::lock));
+        locks.extend(open.filter_map(Record::lock));
     }
-    boards.extend(takes_node_port(view).then_some(Lock::NodePort));
-    boards.sort();
-    boards.dedup();
-    boards
+    locks.extend(takes_node_port(view).then_some(Lock::NodePort));
+    locks.sort();
+    locks.dedup();
+    locks
 }
 
 /// Whether one of the job's Services has the node port, or is about to.
@@ -43,14 +43,14 @@ pub(crate) fn takes_node_port(view: &View<'_>) -> bool {
 /// Whether a device waits for its next attempt.
 pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
     match &record.progress {
-        Progress::Waiting(Some(failed)) => failed.retry_at.is_some_and(|at| at > now),
+        DeviceProgress::Waiting(Some(failed)) => failed.retry_at.is_some_and(|at| at > now),
         _ => false,
     }
 }
 
-/// Boards that a job holds, read off its ledger and its objects: what a new process claims for every job before it looks at
+/// The locks that a job holds, read off its ledger and its objects: a new process has every job hold them before it reconciles
 /// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
-pub fn boards_held(
+pub fn locks_held(
     ledger: Option<&Ledger>,
     children: &HashMap<Target, Children>,
     now: Timestamp,

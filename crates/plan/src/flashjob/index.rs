@@ -1,7 +1,7 @@
 //! The index the watches keep: every job's Services and Pods, by job and target.
 //!
 //! An object that leaves a watch may be gone, or may only have lost its label. It counts as gone when we know its end
-//! anyway (its attempt is over, or we deleted it); otherwise [`Index`] says that a live read has to settle it.
+//! anyway (its attempt is over, or we deleted it); otherwise [`Index`] says that a live read has to confirm it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::plan::Kind;
 use crate::time::after;
 
-/// Something that has to be read live.
+/// An object that may be gone, until a live read has confirmed it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unconfirmed {
     /// The job's uid.
@@ -133,7 +133,7 @@ impl Index {
         unconfirmed
     }
 
-    /// A live read has settled a unconfirmed: the object is there, or is not.
+    /// A live read was answered: the object is there, or is not.
     pub fn pod_checked(
         &mut self,
         unconfirmed: &Unconfirmed,
@@ -141,12 +141,12 @@ impl Index {
         found: Option<Pod>,
     ) -> bool {
         let slot = self.pod_slot(&unconfirmed.job, unconfirmed.target, attempt);
-        settle(slot, found)
+        confirm(slot, found)
     }
 
-    /// A live read has settled a unconfirmed: the object is there, or is not.
+    /// A live read was answered: the object is there, or is not.
     pub fn service_checked(&mut self, unconfirmed: &Unconfirmed, found: Option<Service>) -> bool {
-        settle(&mut self.target(&unconfirmed.job, unconfirmed.target).service, found)
+        confirm(&mut self.target(&unconfirmed.job, unconfirmed.target).service, found)
     }
 
     /// A write to an object begins or ends; meanwhile nobody else touches it.
@@ -260,7 +260,7 @@ fn unlisted<T: Versioned>(
 
 /// Says whether the object is still there although no watch shows it. It is known by its uid: labels can be taken off, and
 /// another object of that name is not the one.
-fn settle<T: Versioned>(slot: &mut Slot<T>, found: Option<T>) -> bool {
+fn confirm<T: Versioned>(slot: &mut Slot<T>, found: Option<T>) -> bool {
     slot.busy = false;
     let known = slot.seen.as_ref().map(|s| s.uid().to_owned());
     match found.filter(|f| known.as_deref() == Some(f.uid())) {

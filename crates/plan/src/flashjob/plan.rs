@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
 use crate::flashjob::addresses::Waiting;
-use crate::flashjob::boards::Lock;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts;
 use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Change, Ledger};
+use crate::flashjob::locks::Lock;
 
 /// Everything that follows from one look at one job.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +38,9 @@ pub struct Plan {
     /// The job has been kept long enough: delete it.
     pub expire: bool,
     /// What this job holds; `None` while that cannot be told, and then it stays as it was.
-    pub claims: Option<Vec<Lock<'static>>>,
+    pub held_locks: Option<Vec<Lock<'static>>>,
     /// What other jobs may have too and this one would take now, were it free.
-    pub wants: Vec<Lock<'static>>,
+    pub wanted_locks: Vec<Lock<'static>>,
     /// The Service of this job that has waited longest for an address.
     pub waiting: Option<Waiting>,
     /// Ends that this plan records, for the log and the metrics.

@@ -32,22 +32,9 @@ pub fn pod(
     address: Address<'_>,
 ) -> Pod {
     let host_network = spec.access.kind == ServiceType::None;
-    let mut labels = labels(job, record.target, &instance.uid);
-    labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
-    let mounts = [("tls", flash_pod::TLS_FOLDER), ("registry", flash_pod::REGISTRY_FOLDER)];
+    let env = environment(job, spec, (index, record), instance, address);
     let mut pod = Pod {
-        metadata: ObjectMeta {
-            name: Some(names::pod(&job.name, record.target, record.attempt)),
-            namespace: Some(job.namespace.clone()),
-            labels: Some(labels),
-            // A mesh's sidecar would never end and stands between board and flasher.
-            annotations: Some(BTreeMap::from([
-                ("sidecar.istio.io/inject".to_owned(), "false".to_owned()),
-                ("linkerd.io/inject".to_owned(), "disabled".to_owned()),
-            ])),
-            owner_references: Some(vec![owner(job)]),
-            ..ObjectMeta::default()
-        },
+        metadata: metadata(job, record, instance),
         spec: Some(PodSpec {
             restart_policy: Some("Never".into()),
             active_deadline_seconds: Some(deadline(spec, record)),
@@ -57,40 +44,7 @@ pub fn pod(
             // Keeps the addresses of every other Service in the namespace out of the environment, except where the
             // original image depends on one of them.
             enable_service_links: Some(!spec.own_image),
-            containers: vec![Container {
-                name: flash_pod::CONTAINER.into(),
-                image: Some(spec.image.clone()),
-                env: Some(environment(job, spec, (index, record), instance, address)),
-                env_from: Some(vec![EnvFromSource {
-                    config_map_ref: Some(ConfigMapEnvSource {
-                        name: flash_pod::SETTINGS.into(),
-                        optional: Some(true),
-                    }),
-                    ..EnvFromSource::default()
-                }]),
-                ports: Some(vec![ContainerPort {
-                    container_port: flash_pod::PORT.into(),
-                    protocol: Some("TCP".into()),
-                    ..ContainerPort::default()
-                }]),
-                termination_message_policy: Some("FallbackToLogsOnError".into()),
-                volume_mounts: Some(
-                    mounts
-                        .iter()
-                        .map(|(name, path)| mount(name, path, true))
-                        .chain([mount("tmp", flash_pod::SCRATCH_FOLDER, false)])
-                        .collect(),
-                ),
-                security_context: Some(SecurityContext {
-                    allow_privilege_escalation: Some(false),
-                    capabilities: Some(Capabilities {
-                        drop: Some(vec!["ALL".into()]),
-                        ..Capabilities::default()
-                    }),
-                    ..SecurityContext::default()
-                }),
-                ..Container::default()
-            }],
+            containers: vec![container(spec.image.clone(), env)],
             volumes: Some(vec![
                 secret("tls", flash_pod::TLS_SECRET),
                 secret("registry", flash_pod::REGISTRY_SECRET),
@@ -115,6 +69,58 @@ pub fn pod(
     };
     spec.template.add_to(&mut pod);
     pod
+}
+
+fn metadata(job: &Job, record: &Record, instance: &Instance) -> ObjectMeta {
+    let mut labels = labels(job, record.target, &instance.uid);
+    labels.insert(names::ATTEMPT.to_owned(), record.attempt.to_string());
+    ObjectMeta {
+        name: Some(names::pod(&job.name, record.target, record.attempt)),
+        namespace: Some(job.namespace.clone()),
+        labels: Some(labels),
+        // A mesh's sidecar would never end and stands between board and flasher.
+        annotations: Some(BTreeMap::from([
+            ("sidecar.istio.io/inject".to_owned(), "false".to_owned()),
+            ("linkerd.io/inject".to_owned(), "disabled".to_owned()),
+        ])),
+        owner_references: Some(vec![owner(job)]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn container(image: String, env: Vec<EnvVar>) -> Container {
+    Container {
+        name: flash_pod::CONTAINER.into(),
+        image: Some(image),
+        env: Some(env),
+        env_from: Some(vec![EnvFromSource {
+            config_map_ref: Some(ConfigMapEnvSource {
+                name: flash_pod::SETTINGS.into(),
+                optional: Some(true),
+            }),
+            ..EnvFromSource::default()
+        }]),
+        ports: Some(vec![ContainerPort {
+            container_port: flash_pod::PORT.into(),
+            protocol: Some("TCP".into()),
+            ..ContainerPort::default()
+        }]),
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        volume_mounts: Some(vec![
+            mount("tls", flash_pod::TLS_FOLDER, true),
+            mount("registry", flash_pod::REGISTRY_FOLDER, true),
+            mount("tmp", flash_pod::SCRATCH_FOLDER, false),
+        ]),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".into()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    }
 }
 
 /// As written down with the permit: it is what the attempt is judged by.
@@ -153,19 +159,6 @@ fn environment(
         (env::APPLICATION_TYPE, or(&instance.application, &spec.application_type)),
         (env::VERSION, spec.version.clone()),
     ];
-    let external_ip = match address {
-        Address::Given(address) => given((env::EXTERNAL_IP, address.to_owned())),
-        Address::OfNode => looked_up(
-            env::EXTERNAL_IP,
-            EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    field_path: "status.hostIP".into(),
-                    ..ObjectFieldSelector::default()
-                }),
-                ..EnvVarSource::default()
-            },
-        ),
-    };
     let ours = [
         (env::ATTEMPT, record.attempt.to_string()),
         (
@@ -176,19 +169,32 @@ fn environment(
         (env::VERSION_POLICY, policy.to_owned()),
         (env::DEADLINE_SECONDS, deadline(spec, record).to_string()),
     ];
-    let permit = looked_up(
-        env::PERMIT,
-        EnvVarSource {
-            config_map_key_ref: Some(ConfigMapKeySelector {
-                name: names::ledger(&job.name, &job.uid, shard_of(index)),
-                key: names::permit(record.target, record.attempt),
-                optional: Some(false),
-            }),
-            ..EnvVarSource::default()
-        },
-    );
+    let key = names::permit(record.target, record.attempt);
+    let permit = permit(names::ledger(&job.name, &job.uid, shard_of(index)), key);
     let ours = ours.map(given).into_iter().chain([permit]);
-    original.map(given).into_iter().chain([external_ip]).chain(ours).collect()
+    original.map(given).into_iter().chain([external_ip(address)]).chain(ours).collect()
+}
+
+/// What the board dials.
+fn external_ip(address: Address<'_>) -> EnvVar {
+    let node = || EnvVarSource {
+        field_ref: Some(ObjectFieldSelector {
+            field_path: "status.hostIP".into(),
+            ..ObjectFieldSelector::default()
+        }),
+        ..EnvVarSource::default()
+    };
+    match address {
+        Address::Given(address) => given((env::EXTERNAL_IP, address.to_owned())),
+        Address::OfNode => looked_up(env::EXTERNAL_IP, node()),
+    }
+}
+
+/// Without this key in its ledger the container does not start.
+fn permit(ledger: String, key: String) -> EnvVar {
+    let source = ConfigMapKeySelector { name: ledger, key, optional: Some(false) };
+    let source = EnvVarSource { config_map_key_ref: Some(source), ..EnvVarSource::default() };
+    looked_up(env::PERMIT, source)
 }
 
 fn given((name, value): (&str, String)) -> EnvVar {

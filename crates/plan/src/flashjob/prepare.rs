@@ -2,7 +2,6 @@
 
 use flashjob_api::flashjob::{DeviceState, Reason};
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::end::End;
 use crate::flashjob::facts::{Children, Pod};
 use crate::flashjob::finding::{is_pinned, pin};
@@ -10,6 +9,7 @@ use crate::flashjob::flashing::NODE_LOST_SECONDS;
 use crate::flashjob::in_use::pod_in_use;
 use crate::flashjob::instances::Instance;
 use crate::flashjob::ledger::{Failed, Outcome, Pinned, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::results::given_up;
 use crate::flashjob::round::{NO_ROOM, Round};
 use crate::flashjob::spec::Spec;
@@ -105,40 +105,40 @@ impl<'a> Round<'a> {
             let (outcome, reason) = (Outcome::Skipped, Some(Reason::Superseded));
             return self.end(index, record, None, End { outcome, reason, message, digest: None });
         }
-        let (boards, job) = (self.view.boards, &self.view.job.uid);
-        let mut wants = None;
-        if boards.is_shared(job, &pinned.endpoint) {
+        let (locks, job) = (self.view.locks, &self.view.job.uid);
+        let mut wanted_lock = None;
+        if locks.is_shared(job, &pinned.endpoint) {
             // A Service alone does not say that the board is ours: after a restart, another job may have got it first.
             let may_use = |namespace: &str| self.may_use(namespace, &pinned.endpoint);
             let board = Lock::board(&pinned.endpoint);
             let other = if mine {
-                boards.held_by_other(job, &board, may_use)
+                locks.held_by_other(job, &board, may_use)
             } else {
-                boards.in_the_way(job, &board, may_use)
+                locks.in_the_way(job, &board, may_use)
             };
-            wants = (other.is_some() || !mine).then(|| board.into_owned());
+            wanted_lock = (other.is_some() || !mine).then(|| board.into_owned());
             if let Some(other) = other {
                 let why = format!("{other} comes first with this device");
                 let wait = Wait::new(DeviceState::Blocked, why).since(record.turn);
-                return Wait { wants, ..wait }.into();
+                return Wait { wanted_lock, ..wait }.into();
             }
         }
-        let mut step = if !mine && self.claimed.contains(&pinned.endpoint.board()) {
+        let mut step = if !mine && self.locked.contains(&pinned.endpoint.board()) {
             let why = "another entry of this job is the same device";
             Wait::new(DeviceState::Blocked, why).since(record.turn).into()
         } else {
             self.reach(index, record, spec, instance, slot)
         };
-        if let (Some(wait), Some(board)) = (step.wait_mut(), wants) {
-            wait.wants = Some(board);
+        if let (Some(wait), Some(board)) = (step.wait_mut(), wanted_lock) {
+            wait.wanted_lock = Some(board);
         }
         step
     }
 
     /// The board is taken for the rest of this look.
-    pub(crate) fn claim(&mut self, record: &Record) {
+    pub(crate) fn lock_board(&mut self, record: &Record) {
         let board = record.pinned.as_ref().map(|p| p.endpoint.board().into_owned());
-        self.claimed.extend(board);
+        self.locked.extend(board);
     }
 
     /// A Pod that may still talk to this device's board, whichever attempt, firmware or entry it was made for.

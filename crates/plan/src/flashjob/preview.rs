@@ -9,12 +9,12 @@ use flashjob_api::flashjob::{DeviceState, VersionPolicy};
 use jiff::Timestamp;
 
 use crate::flashjob::addresses::Addresses;
-use crate::flashjob::boards::{Boards, Lock, Seniority};
 use crate::flashjob::decide::decide;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
-use crate::flashjob::ledger::{self, Ended, Ledger, Outcome, Pinned, Progress, Record};
+use crate::flashjob::ledger::{self, DeviceProgress, Ledger, Outcome, Pinned, Record, RecordedEnd};
+use crate::flashjob::locks::{Lock, Locks, Seniority};
 use crate::flashjob::plan::LedgerPlan;
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::round::Round;
@@ -56,7 +56,7 @@ pub fn preview(
     job: &Job,
     settings: &Settings,
     instances: &Instances,
-    boards: &Boards,
+    locks: &Locks,
     now: Timestamp,
 ) -> Result<Vec<Foreseen>, String> {
     let spec = job.spec.as_ref().map_err(|invalid| invalid.0.clone())?;
@@ -70,7 +70,7 @@ pub fn preview(
         children: &children,
         settled: true,
         trouble: None,
-        boards,
+        locks,
         addresses: &addresses,
         status_due: true,
     };
@@ -115,29 +115,29 @@ pub struct Other<'a> {
 }
 
 /// What other jobs have to do with which board: each is looked at as the operator does, the oldest first.
-pub fn boards(
+pub fn locks(
     new: &Job,
     mut others: Vec<Other<'_>>,
     instances: &Instances,
     settings: &Settings,
     now: Timestamp,
-) -> Boards {
+) -> Locks {
     let place = |job: &Job| Seniority {
         created: job.created,
         namespace: job.namespace.clone(),
         name: job.name.clone(),
     };
-    let mut boards = Boards::default();
-    boards.introduce(&new.uid, place(new));
+    let mut locks = Locks::default();
+    locks.introduce(&new.uid, place(new));
     for instance in instances.iter() {
-        boards.know(&new.uid, &instance.endpoint);
+        locks.know(&new.uid, &instance.endpoint);
     }
     others.retain(|other| other.job.name != new.name || other.job.namespace != new.namespace);
     others.sort_by_key(|other| place(&other.job));
     for Other { job, ledger, .. } in &others {
-        boards.introduce(&job.uid, place(job));
+        locks.introduce(&job.uid, place(job));
         for record in ledger.iter().flat_map(|ledger| &ledger.records) {
-            boards.learn(&job.uid, record);
+            locks.learn(&job.uid, record);
         }
     }
     let (children, addresses) = (HashMap::new(), Addresses::default());
@@ -154,19 +154,19 @@ pub fn boards(
                 children: &children,
                 settled: true,
                 trouble: None,
-                boards: &boards,
+                locks: &locks,
                 addresses: &addresses,
                 status_due: true,
             };
             let plan = decide(&view, now);
-            held.extend(plan.claims.into_iter().flatten());
-            boards.want(&job.uid, plan.wants);
+            held.extend(plan.held_locks.into_iter().flatten());
+            locks.want(&job.uid, plan.wanted_locks);
         }
         held.sort();
         held.dedup();
-        boards.hold(&job.uid, held);
+        locks.hold(&job.uid, held);
     }
-    boards
+    locks
 }
 
 /// The batch of each device, from the first on, if every batch goes well. Twins and what has left the job have none.
@@ -178,7 +178,7 @@ pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize
     let spec = Spec { delay_seconds: 0, ..spec.clone() };
     let mut ledger = ledger.clone();
     for record in ledger.records.iter_mut().filter(|r| takes_a_place(r)) {
-        record.progress = Progress::Waiting(None);
+        record.progress = DeviceProgress::Waiting(None);
     }
     (ledger.header.batch, ledger.header.released, ledger.header.batch_ended) = (0, 0, None);
     let mut batches = vec![None; ledger.records.len()];
@@ -187,8 +187,8 @@ pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize
         for (record, batch) in ledger.records[places.clone()].iter_mut().zip(&mut batches[places]) {
             if record.outcome().is_none() {
                 *batch = Some(header.batch);
-                let (outcome, ended) = (Outcome::Succeeded, Ended::default());
-                record.progress = Progress::Final { outcome, tries: 0, ended };
+                let (outcome, ended) = (Outcome::Succeeded, RecordedEnd::default());
+                record.progress = DeviceProgress::Final { outcome, tries: 0, ended };
             }
         }
         ledger.header = *header;

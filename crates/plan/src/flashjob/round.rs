@@ -1,7 +1,7 @@
 //! One pass over the devices of a job.
 //!
 //! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until its board is known to be
-//! free), in `addressing` (until it has a permit), in `flashing` (from there to its end) and in `twins` (for a second name of
+//! free), in `addressing` (until it has a permit), in `flashing` (from there to its end) and in `duplicates` (for a second name of
 //! one board); what is not needed any more, in `clean_up`. Here is what they share: the slots and boards already given away.
 //! The answer is a [`Step`], and `collect` makes the plan of them. Every wait has a deadline, and every device that is not
 //! final is counted with what it waits for.
@@ -12,12 +12,13 @@ use flashjob_api::flashjob::{DeviceState, Reason};
 use jiff::Timestamp;
 
 use crate::flashjob::addresses::Waiting;
-use crate::flashjob::boards::Lock;
-use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::duplicates::Places;
+use crate::flashjob::endpoint::{BoardKey, Endpoint};
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, View};
 use crate::flashjob::ids::Target;
 use crate::flashjob::in_use::{pod_in_use, rests, takes_node_port};
-use crate::flashjob::ledger::{Change, Ledger, Outcome, Progress, Record};
+use crate::flashjob::ledger::{Change, DeviceProgress, Ledger, Outcome, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::Plan;
 use crate::flashjob::results::given_up;
 use crate::flashjob::rollout::{self, Turn};
@@ -25,7 +26,6 @@ use crate::flashjob::spec::Spec;
 use crate::flashjob::step::{Action, Step, Wait};
 use crate::flashjob::summary::Summary;
 use crate::flashjob::survey::Survey;
-use crate::flashjob::twins::Places;
 use crate::flashjob::waiting;
 
 /// What is said while nothing may start yet.
@@ -56,10 +56,10 @@ pub struct Round<'a> {
     /// A device would use it now, were it free.
     pub(crate) node_port_wanted: bool,
     /// Boards that entries of this job hold.
-    pub(crate) claimed: HashSet<Board<'a>>,
+    pub(crate) locked: HashSet<BoardKey<'a>>,
     /// Pods that may still talk to their board although no attempt is open for them: given up, or of another firmware, or of
     /// a device that has left the job. By the board.
-    pub(crate) left_behind: HashMap<Board<'a>, &'a Pod>,
+    pub(crate) left_behind: HashMap<BoardKey<'a>, &'a Pod>,
     /// Which entries are at which board; worked out when it is first asked for.
     pub(crate) places: Option<Places>,
     /// Why nothing new may start, for good.
@@ -77,7 +77,7 @@ pub struct Round<'a> {
     /// The first place whose turn has not come.
     bound: usize,
     pub(crate) ledger: &'a Ledger,
-    pub(crate) claims: Vec<Lock<'static>>,
+    pub(crate) held_locks: Vec<Lock<'static>>,
     pub(crate) summary: Summary,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Round<'a> {
         let ahead = if room { survey.ahead } else { survey.ahead - survey.first_ahead };
         let left_behind = survey.left_behind(view, now);
         let passes_over =
-            !view.status_due && left_behind.is_empty() && !view.boards.are_any_shared();
+            !view.status_due && left_behind.is_empty() && !view.locks.are_any_shared();
         let mut round = Round {
             view,
             ledger,
@@ -103,7 +103,7 @@ impl<'a> Round<'a> {
             spec,
             change: Change::default(),
             plan: Plan::default(),
-            claims: Vec::new(),
+            held_locks: Vec::new(),
             summary: Summary::new(view),
             slots: max_parallel.saturating_sub(at_work),
             ahead: max_parallel.saturating_sub(ahead),
@@ -111,7 +111,7 @@ impl<'a> Round<'a> {
             queued: false,
             node_port_taken: takes_node_port(view),
             node_port_wanted: false,
-            claimed: survey.claimed,
+            locked: survey.locked,
             left_behind,
             places: None,
             halt: spec.and_then(|spec| rollout::halt(spec, ledger)),
@@ -151,26 +151,26 @@ impl<'a> Round<'a> {
             return Step::Left;
         }
         match &record.progress {
-            Progress::Open { .. } => self.attempt(index, record, dropped),
+            DeviceProgress::Open { .. } => self.attempt(index, record, dropped),
             _ if !current => self.renew(record, &self.ledger.header.revision, "not its turn yet"),
-            Progress::Duplicate { .. } if dropped => Step::Final(Outcome::Skipped),
-            Progress::Duplicate { .. } => self.stand_in(index, record),
-            Progress::Final { outcome: Outcome::Failed, .. }
+            DeviceProgress::Duplicate { .. } if dropped => Step::Final(Outcome::Skipped),
+            DeviceProgress::Duplicate { .. } => self.stand_in(index, record),
+            DeviceProgress::Final { outcome: Outcome::Failed, .. }
                 if !dropped && self.asked_again(record) =>
             {
                 self.renew(record, &record.revision, "asked for again")
             }
-            Progress::Final { outcome, .. } => Step::Final(*outcome),
+            DeviceProgress::Final { outcome, .. } => Step::Final(*outcome),
             // Taken out between two attempts.
-            Progress::Waiting(Some(failed)) if dropped => given_up(record, failed),
-            Progress::Waiting(_) if !self.view.settled => {
+            DeviceProgress::Waiting(Some(failed)) if dropped => given_up(record, failed),
+            DeviceProgress::Waiting(_) if !self.view.settled => {
                 Wait::new(DeviceState::Pending, SETTLING).into()
             }
-            Progress::Waiting(None) if index >= self.bound => {
+            DeviceProgress::Waiting(None) if index >= self.bound => {
                 Step::Rests(Wait::new(DeviceState::Pending, "its batch has not begun"))
             }
-            Progress::Waiting(None) if self.is_passed_over(index, record) => Step::PassedOver,
-            Progress::Waiting(failed) => self.prepare(index, record, failed.as_ref()),
+            DeviceProgress::Waiting(None) if self.is_passed_over(index, record) => Step::PassedOver,
+            DeviceProgress::Waiting(failed) => self.prepare(index, record, failed.as_ref()),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Round<'a> {
     pub(crate) fn superseded_by(&self, endpoint: &Endpoint) -> Option<String> {
         let since = self.ledger.header.revised;
         let own = self.view.settings.device_namespaces == DeviceNamespaces::Own;
-        self.view.boards.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
+        self.view.locks.flashed_by_newer(&self.view.job.uid, endpoint, since, own)
     }
 
     /// Whether a new nonce asks for this failed device.

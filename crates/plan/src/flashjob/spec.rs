@@ -5,8 +5,7 @@
 
 use std::collections::HashSet;
 
-use flashjob_api::flashjob::{FlashJobSpec, Verify, VersionPolicy};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use flashjob_api::flashjob::{DeviceSelector, FlashJobSpec, Timeouts, Verify, VersionPolicy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +15,9 @@ use crate::flashjob::facts::Settings;
 use crate::flashjob::names;
 use crate::flashjob::selector::Selector;
 use crate::flashjob::template::Template;
+
+mod amount;
+pub use amount::Amount;
 
 /// What is wrong with a spec: the path of the field and a sentence.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,172 +86,143 @@ pub struct Spec {
     pub ignored: Vec<&'static str>,
 }
 
-/// A number of devices, or a percentage of them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Amount {
-    /// So many.
-    Number(usize),
-    /// So many of a hundred.
-    Percent(usize),
-}
-
-impl Amount {
-    /// Of `total` devices, rounded up.
-    pub fn round_up(self, total: usize) -> usize {
-        match self {
-            Amount::Number(n) => n,
-            Amount::Percent(p) => (total * p).div_ceil(100),
-        }
-    }
-
-    /// Of `total` devices, rounded down.
-    pub fn round_down(self, total: usize) -> usize {
-        match self {
-            Amount::Number(n) => n,
-            Amount::Percent(p) => total * p / 100,
-        }
-    }
-
-    fn read(path: &str, given: Option<IntOrString>, least: i32) -> Result<Option<Amount>, Invalid> {
-        let text = match given {
-            None => return Ok(None),
-            Some(IntOrString::Int(n)) => {
-                let fits = usize::try_from(n).ok().filter(|_| n >= least);
-                let wrong = || {
-                    Invalid(format!("{path} is {n}; it may be {least} or more, or a percentage"))
-                };
-                return fits.map(|n| Some(Amount::Number(n))).ok_or_else(wrong);
-            }
-            Some(IntOrString::String(text)) => text,
-        };
-        let percent = text.trim().strip_suffix('%').and_then(|p| p.parse::<usize>().ok());
-        let fits = percent.filter(|p| *p <= 100 && i32::try_from(*p).is_ok_and(|p| p >= least));
-        let wrong = || {
-            Invalid(format!("{path} is {text:?}; write a number, or a percentage up to \"100%\""))
-        };
-        fits.map(|p| Some(Amount::Percent(p))).ok_or_else(wrong)
-    }
-}
-
 /// The longest entry that can name a device: a namespace, a slash and a name.
 const LONGEST_DEVICE: usize = 63 + 1 + 253;
 
 /// At most this many flash Pods at once, whatever the spec says.
 const MOST_PARALLEL: usize = 500;
 
+const A_DAY: i64 = 86_400;
+const THIRTY_DAYS: i64 = 30 * A_DAY;
+
 impl Spec {
     /// Reads the `spec` of a FlashJob as the API server gave it.
     pub fn read(spec: &Value, settings: &Settings) -> Result<Spec, Invalid> {
         let spec: FlashJobSpec =
             serde_json::from_value(spec.clone()).map_err(|error| unreadable(spec, &error))?;
-        let selector = spec.device_selector.as_ref().map(Selector::read).transpose()?;
-        let devices = devices(spec.uuid.unwrap_or_default())?;
-        if devices.is_empty() && selector.is_none() {
-            return Err(Invalid(
-                "spec.uuid names no device, and there is no deviceSelector".into(),
-            ));
-        }
+        let (devices, selector) = chosen(spec.uuid, spec.device_selector.as_ref())?;
         let firmware = one_word("spec.firmware", required("spec.firmware", &spec.firmware)?)?;
         let version = printable("spec.version", required("spec.version", &spec.version)?)?;
         let one_device = devices.len() == 1 && selector.is_none();
-        let word = |path: &str, text: &Option<String>| {
-            trimmed(text.as_deref()).map(|text| one_word(path, text)).transpose()
-        };
-        let name = |path: &str, text: &Option<String>| {
-            trimmed(text.as_deref()).map(|text| printable(path, text)).transpose()
-        };
-        let overrides = [
-            ("spec.hostEndpoint", word("spec.hostEndpoint", &spec.host_endpoint)?),
-            ("spec.externalIP", word("spec.externalIP", &spec.external_ip)?),
-        ];
-        let given = overrides.iter().filter(|(_, value)| value.is_some() && !one_device);
-        let ignored = given.map(|(field, _)| *field).collect();
-        let [host_endpoint, external_ip] = overrides.map(|(_, value)| value.filter(|_| one_device));
-        let options = spec.service.unwrap_or_default();
-        let access = Access::read(options, external_ip.as_ref(), settings)?;
+        let (host_endpoint, external_ip, ignored) =
+            overrides([&spec.host_endpoint, &spec.external_ip], one_device)?;
+        let access =
+            Access::read(spec.service.unwrap_or_default(), external_ip.as_ref(), settings)?;
         let image = word("spec.flashjobPodImage", &spec.flashjob_pod_image)?;
         let own_image = image.is_none();
-        let image =
-            image.or_else(|| trimmed(settings.flashjob_image.as_deref())).ok_or_else(|| {
-                Invalid(
-                    "spec.flashjobPodImage is empty and the operator has no default: set it, or \
-                     start the operator with --flashjob-image"
-                        .into(),
-                )
-            })?;
-        let template = match &spec.pod_template {
-            Some(template) => Template::read(template, settings.unsafe_pod_templates)?,
-            None => Template::default(),
-        };
+        let image = image.map_or_else(|| default_image(settings), Ok)?;
+        let read = |template| Template::read(template, settings.unsafe_pod_templates);
+        let template = spec.pod_template.as_ref().map(read).transpose()?.unwrap_or_default();
         let rollout = spec.rollout.unwrap_or_default();
         let retry = spec.retry.unwrap_or_default();
-        let timeouts = spec.timeouts.unwrap_or_default();
-
-        let max_parallel =
-            match number("spec.rollout.maxParallel", rollout.max_parallel, 25, 0..=500)? {
-                0 => MOST_PARALLEL,
-                n => n as usize,
-            };
+        let max_parallel = max_parallel(rollout.max_parallel, settings)?;
         let backoff = number("spec.retry.backoffSeconds", retry.backoff_seconds, 10, 0..=300)?;
-        let (a_day, thirty_days) = (86_400, 2_592_000);
+        let device = name("spec.device", &spec.device)?;
+        let application_type = name("spec.applicationType", &spec.application_type)?;
+        let batch_size = Amount::read("spec.rollout.batchSize", rollout.batch_size, 1)?;
+        let path = "spec.rollout.delaySeconds";
+        let delay_seconds = number(path, rollout.delay_seconds, 0, 0..=THIRTY_DAYS)?;
+        let max_failures = Amount::read("spec.rollout.maxFailures", rollout.max_failures, 0)?;
+        let retry_limit = number("spec.retry.limit", retry.limit, 2, 0..=100)? as u32;
+        let [device_seconds, address_seconds, offline_seconds] = timeouts(spec.timeouts)?;
         Ok(Spec {
             revision: names::revision(&firmware, &version),
             devices,
             selector,
             firmware,
             version,
-            device: name("spec.device", &spec.device)?,
-            application_type: name("spec.applicationType", &spec.application_type)?,
-            host_endpoint: host_endpoint.map(Endpoint::from),
+            device,
+            application_type,
+            host_endpoint,
             external_ip,
             image,
             own_image,
-            max_parallel: max_parallel.min(settings.max_parallel.unwrap_or(MOST_PARALLEL)),
-            batch_size: Amount::read("spec.rollout.batchSize", rollout.batch_size, 1)?,
-            delay_seconds: number(
-                "spec.rollout.delaySeconds",
-                rollout.delay_seconds,
-                0,
-                0..=thirty_days,
-            )?,
-            max_failures: Amount::read("spec.rollout.maxFailures", rollout.max_failures, 0)?,
+            max_parallel,
+            batch_size,
+            delay_seconds,
+            max_failures,
             nonce: trimmed(retry.nonce.as_deref()),
-            retry_limit: number("spec.retry.limit", retry.limit, 2, 0..=100)? as u32,
+            retry_limit,
             backoff_seconds: backoff,
-            device_seconds: number(
-                "spec.timeouts.deviceSeconds",
-                timeouts.device_seconds,
-                600,
-                1..=a_day,
-            )?,
-            address_seconds: number(
-                "spec.timeouts.addressSeconds",
-                timeouts.address_seconds,
-                120,
-                1..=a_day,
-            )?,
-            offline_seconds: number(
-                "spec.timeouts.offlineSeconds",
-                timeouts.offline_seconds,
-                300,
-                0..=thirty_days,
-            )?,
+            device_seconds,
+            address_seconds,
+            offline_seconds,
             verify: spec.verify.unwrap_or_default(),
             version_policy: spec.version_policy.unwrap_or_default(),
             access,
             template,
             suspend: spec.suspend.unwrap_or_default(),
             abort: spec.abort.unwrap_or_default(),
-            ttl_seconds: match spec.ttl_seconds_after_finished {
-                None => None,
-                given => {
-                    let most = i64::from(i32::MAX);
-                    Some(number("spec.ttlSecondsAfterFinished", given, 0, 0..=most)?)
-                }
-            },
+            ttl_seconds: ttl_seconds(spec.ttl_seconds_after_finished)?,
             ignored,
         })
     }
+}
+
+type Overrides = (Option<Endpoint>, Option<String>, Vec<&'static str>);
+
+/// The addresses that are given in the place of those that are found, and the fields that are none because there are more
+/// devices than one.
+fn overrides(
+    [host_endpoint, external_ip]: [&Option<String>; 2],
+    one_device: bool,
+) -> Result<Overrides, Invalid> {
+    let given = [
+        ("spec.hostEndpoint", word("spec.hostEndpoint", host_endpoint)?),
+        ("spec.externalIP", word("spec.externalIP", external_ip)?),
+    ];
+    let ignored = given.iter().filter(|(_, value)| value.is_some() && !one_device);
+    let ignored = ignored.map(|(field, _)| *field).collect();
+    let [host_endpoint, external_ip] = given.map(|(_, value)| value.filter(|_| one_device));
+    Ok((host_endpoint.map(Endpoint::from), external_ip, ignored))
+}
+
+/// The flash image of jobs that name none.
+fn default_image(settings: &Settings) -> Result<String, Invalid> {
+    trimmed(settings.flashjob_image.as_deref()).ok_or_else(|| {
+        Invalid(
+            "spec.flashjobPodImage is empty and the operator has no default: set it, or start the \
+             operator with --flashjob-image"
+                .into(),
+        )
+    })
+}
+
+fn max_parallel(given: Option<i32>, settings: &Settings) -> Result<usize, Invalid> {
+    let given = match number("spec.rollout.maxParallel", given, 25, 0..=500)? {
+        0 => MOST_PARALLEL,
+        n => n as usize,
+    };
+    Ok(given.min(settings.max_parallel.unwrap_or(MOST_PARALLEL)))
+}
+
+/// How long an attempt may take, an address, and a device that is missing.
+fn timeouts(given: Option<Timeouts>) -> Result<[i64; 3], Invalid> {
+    let given = given.unwrap_or_default();
+    Ok([
+        number("spec.timeouts.deviceSeconds", given.device_seconds, 600, 1..=A_DAY)?,
+        number("spec.timeouts.addressSeconds", given.address_seconds, 120, 1..=A_DAY)?,
+        number("spec.timeouts.offlineSeconds", given.offline_seconds, 300, 0..=THIRTY_DAYS)?,
+    ])
+}
+
+fn ttl_seconds(given: Option<i32>) -> Result<Option<i64>, Invalid> {
+    let path = "spec.ttlSecondsAfterFinished";
+    given.map(|_| number(path, given, 0, 0..=i64::from(i32::MAX))).transpose()
+}
+
+/// The devices by name, and by what they are.
+fn chosen(
+    uuid: Option<Vec<String>>,
+    selector: Option<&DeviceSelector>,
+) -> Result<(Vec<String>, Option<Selector>), Invalid> {
+    let selector = selector.map(Selector::read).transpose()?;
+    let devices = devices(uuid.unwrap_or_default())?;
+    if devices.is_empty() && selector.is_none() {
+        let message = "spec.uuid names no device, and there is no deviceSelector";
+        return Err(Invalid(message.into()));
+    }
+    Ok((devices, selector))
 }
 
 fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
@@ -279,6 +252,14 @@ fn devices(written: Vec<String>) -> Result<Vec<String>, Invalid> {
         )));
     }
     Ok(devices)
+}
+
+fn word(path: &str, text: &Option<String>) -> Result<Option<String>, Invalid> {
+    trimmed(text.as_deref()).map(|text| one_word(path, text)).transpose()
+}
+
+fn name(path: &str, text: &Option<String>) -> Result<Option<String>, Invalid> {
+    trimmed(text.as_deref()).map(|text| printable(path, text)).transpose()
 }
 
 pub(crate) fn trimmed(text: Option<&str>) -> Option<String> {

@@ -14,7 +14,7 @@ use crate::time::after;
 const SENTENCE_BYTES: usize = 1024;
 
 /// What is to be said of the job as a whole.
-pub enum Verdict {
+pub enum Conclusion {
     /// It cannot begin yet.
     Waiting {
         /// One word.
@@ -45,87 +45,123 @@ pub enum Verdict {
 }
 
 /// The status of a job that has no devices at work: it waits, or is stuck.
-pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
+pub fn plain(job: &Job, conclusion: Conclusion) -> FlashJobStatus {
     let mut status = FlashJobStatus::default();
-    conclude(job.generation, &mut status, verdict);
+    conclude(job.generation, &mut status, conclusion);
     status
 }
 
-/// The status of a job under way or done. `held_up`: what devices wait for that would have their turn, where that is one thing
-/// for all of them.
-pub fn of_job(
-    view: &View<'_>,
-    ledger: &Ledger,
-    summary: Summary,
-    halt: Option<Reason>,
-    held_up: Option<String>,
-) -> FlashJobStatus {
-    let job = view.job;
-    let Summary { counts, in_flight, failures, completed, truncated, superseded, .. } = summary;
-    let done = counts.succeeded + counts.skipped;
-    let all_final = done + counts.failed == counts.total;
-    let finished = (all_final || halt.is_some()) && ledger.header.completed.is_some();
-    let mut words = sentence(&counts);
-    for field in job.spec.iter().flat_map(|spec| &spec.ignored) {
-        words.push_str(&format!("; {field} is ignored, it is for jobs with one device"));
-    }
-    match (&job.spec, ledger.header.batch_ended) {
-        _ if finished => {}
-        // Said at once, and not only when what is being flashed has finished too.
-        _ if halt.is_some() => words.push_str(&format!("; {}", why_halted(halt))),
-        (Ok(spec), Some(ended)) if !spec.suspend => {
-            let next = after(ended, spec.delay_seconds);
-            words
-                .push_str(&format!("; the next batch begins at {}", next.strftime("%H:%M:%S UTC")));
+/// How a job stands that is under way or done.
+pub(crate) struct Standing<'a> {
+    pub view: &'a View<'a>,
+    pub ledger: &'a Ledger,
+    /// What its devices have come to.
+    pub summary: Summary,
+    /// Why nothing new may start, for good.
+    pub halt: Option<Reason>,
+    /// What devices wait for that would have their turn, where that is one thing for all of them.
+    pub held_up: Option<String>,
+}
+
+impl Standing<'_> {
+    /// The status that says so.
+    pub fn into_status(self) -> FlashJobStatus {
+        let (conclusion, finished) = (self.conclusion(), self.is_finished());
+        let Standing { view: View { job, .. }, ledger, summary, .. } = self;
+        let counts = summary.counts;
+        let mut status = FlashJobStatus {
+            done: Some(format!("{}/{}", counts.succeeded, counts.total)),
+            counts: Some(counts),
+            batch: job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger)),
+            start_time: Some(Time(ledger.header.started)),
+            completion_time: ledger.header.completed.filter(|_| finished).map(Time),
+            completed_uuids: summary.completed,
+            truncated: summary.truncated,
+            in_flight: summary.in_flight,
+            failures: summary.failures,
+            ..FlashJobStatus::default()
+        };
+        if let [only] = ledger.records.as_slice() {
+            status.host_endpoint = only.pinned.as_ref().map(|p| shown(p.endpoint.as_str()));
+            status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
         }
-        _ => words.extend(held_up.into_iter().flat_map(|what| ["; ".to_owned(), what])),
+        // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.
+        let generation = job.spec.as_ref().map_or(job.generation, |_| ledger.header.generation);
+        conclude(generation, &mut status, conclusion);
+        status
     }
-    let verdict = match &job.spec {
-        Err(invalid) => Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() },
-        _ if finished && !all_final => Verdict::Stuck {
-            reason: halt.unwrap_or(Reason::Aborted),
-            message: format!("{words}; {}", why_halted(halt)),
-        },
-        _ if finished && counts.failed + superseded == 0 => Verdict::Complete(words),
-        _ if finished => Verdict::Failed {
-            // What another job has flashed is not done by this one.
-            reason: if counts.failed == 0 { Reason::Superseded.as_str() } else { "DevicesFailed" },
-            message: match failures.first() {
-                Some(Failure { uuid, reason, message, .. }) => {
-                    format!("{words}; {uuid}: {reason}: {message}")
-                }
-                None => words,
-            },
-        },
-        Ok(spec) if spec.suspend => Verdict::Suspended(format!("held by spec.suspend: {words}")),
-        Ok(_) if nothing_began(ledger) => Verdict::Waiting { reason: "Starting", message: words },
-        Ok(_) => match view.trouble {
-            None => Verdict::Working(words),
-            Some(trouble) => {
-                Verdict::Working(format!("{words}; the ledger cannot be written: {trouble}"))
+
+    /// Whether every device has its result.
+    fn all_final(&self) -> bool {
+        let counts = &self.summary.counts;
+        counts.succeeded + counts.skipped + counts.failed == counts.total
+    }
+
+    /// Whether nothing more will be done, and that is written down.
+    fn is_finished(&self) -> bool {
+        (self.all_final() || self.halt.is_some()) && self.ledger.header.completed.is_some()
+    }
+
+    fn conclusion(&self) -> Conclusion {
+        let (finished, message) = (self.is_finished(), self.message());
+        let Summary { counts, superseded, failures, .. } = &self.summary;
+        match &self.view.job.spec {
+            Err(invalid) => {
+                Conclusion::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() }
             }
-        },
-    };
-    let mut status = FlashJobStatus {
-        done: Some(format!("{}/{}", counts.succeeded, counts.total)),
-        counts: Some(counts),
-        start_time: Some(Time(ledger.header.started)),
-        completion_time: ledger.header.completed.filter(|_| finished).map(Time),
-        completed_uuids: completed,
-        truncated,
-        in_flight,
-        failures,
-        ..FlashJobStatus::default()
-    };
-    status.batch = job.spec.as_ref().ok().and_then(|spec| rollout::batch(spec, ledger));
-    if let [only] = ledger.records.as_slice() {
-        status.host_endpoint = only.pinned.as_ref().map(|p| shown(p.endpoint.as_str()));
-        status.external_ip = status.in_flight.first().and_then(|d| d.external_ip.clone());
+            _ if finished && !self.all_final() => Conclusion::Stuck {
+                reason: self.halt.unwrap_or(Reason::Aborted),
+                message: format!("{message}; {}", why_halted(self.halt)),
+            },
+            _ if finished && counts.failed + superseded == 0 => Conclusion::Complete(message),
+            _ if finished => {
+                // What another job has flashed is not done by this one.
+                let superseded = counts.failed == 0;
+                let reason = if superseded { Reason::Superseded.as_str() } else { "DevicesFailed" };
+                let message = match failures.first() {
+                    Some(first) => {
+                        let Failure { uuid, reason, message: why, .. } = first;
+                        format!("{message}; {uuid}: {reason}: {why}")
+                    }
+                    None => message,
+                };
+                Conclusion::Failed { reason, message }
+            }
+            Ok(spec) if spec.suspend => {
+                Conclusion::Suspended(format!("held by spec.suspend: {message}"))
+            }
+            Ok(_) if nothing_began(self.ledger) => {
+                Conclusion::Waiting { reason: "Starting", message }
+            }
+            Ok(_) => match self.view.trouble {
+                None => Conclusion::Working(message),
+                Some(trouble) => Conclusion::Working(format!(
+                    "{message}; the ledger cannot be written: {trouble}"
+                )),
+            },
+        }
     }
-    // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.
-    let generation = job.spec.as_ref().map_or(job.generation, |_| ledger.header.generation);
-    conclude(generation, &mut status, verdict);
-    status
+
+    /// Where its devices are, and what they wait for.
+    fn message(&self) -> String {
+        let spec = &self.view.job.spec;
+        let mut message = sentence(&self.summary.counts);
+        for field in spec.iter().flat_map(|spec| &spec.ignored) {
+            message.push_str(&format!("; {field} is ignored, it is for jobs with one device"));
+        }
+        let more = match (spec, self.ledger.header.batch_ended) {
+            _ if self.is_finished() => None,
+            // Said at once, and not only when what is being flashed has finished too.
+            _ if self.halt.is_some() => Some(why_halted(self.halt).to_owned()),
+            (Ok(spec), Some(ended)) if !spec.suspend => {
+                let next = after(ended, spec.delay_seconds).strftime("%H:%M:%S UTC");
+                Some(format!("the next batch begins at {next}"))
+            }
+            _ => self.held_up.clone(),
+        };
+        message.extend(more.into_iter().flat_map(|what| ["; ".to_owned(), what]));
+        message
+    }
 }
 
 fn why_halted(halt: Option<Reason>) -> &'static str {
@@ -164,20 +200,20 @@ fn sentence(counts: &Counts) -> String {
 }
 
 /// Writes phase, message and all conditions.
-fn conclude(generation: i64, status: &mut FlashJobStatus, verdict: Verdict) {
-    let (phase, reason, message) = match &verdict {
-        Verdict::Waiting { reason, message } => (Phase::Pending, *reason, message),
-        Verdict::Working(message) => (Phase::InProgress, "Flashing", message),
-        Verdict::Suspended(message) => (Phase::Suspended, "Suspended", message),
-        Verdict::Complete(message) => (Phase::Completed, "Completed", message),
-        Verdict::Failed { reason, message } => (Phase::Failed, *reason, message),
-        Verdict::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
+fn conclude(generation: i64, status: &mut FlashJobStatus, conclusion: Conclusion) {
+    let (phase, reason, message) = match &conclusion {
+        Conclusion::Waiting { reason, message } => (Phase::Pending, *reason, message),
+        Conclusion::Working(message) => (Phase::InProgress, "Flashing", message),
+        Conclusion::Suspended(message) => (Phase::Suspended, "Suspended", message),
+        Conclusion::Complete(message) => (Phase::Completed, "Completed", message),
+        Conclusion::Failed { reason, message } => (Phase::Failed, *reason, message),
+        Conclusion::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
     };
     let message = ledger::cut(message.clone(), SENTENCE_BYTES);
-    let works = matches!(verdict, Verdict::Waiting { .. } | Verdict::Working(_));
-    let complete = matches!(verdict, Verdict::Complete(_));
-    let failed = matches!(verdict, Verdict::Failed { .. } | Verdict::Stuck { .. });
-    let suspended = matches!(verdict, Verdict::Suspended(_));
+    let works = matches!(conclusion, Conclusion::Waiting { .. } | Conclusion::Working(_));
+    let complete = matches!(conclusion, Conclusion::Complete(_));
+    let failed = matches!(conclusion, Conclusion::Failed { .. } | Conclusion::Stuck { .. });
+    let suspended = matches!(conclusion, Conclusion::Suspended(_));
     let conditions = [
         ("Complete", complete),
         ("Failed", failed),

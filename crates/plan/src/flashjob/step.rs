@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use flashjob_api::flashjob::DeviceState;
 use jiff::Timestamp;
 
-use crate::flashjob::boards::Lock;
 use crate::flashjob::ledger::{Outcome, Record};
+use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::{AttemptEnd, Deletion, NewObject};
 
 /// What one device needs next.
@@ -38,7 +38,7 @@ pub(crate) struct Wait {
     /// There is something to see before that.
     pub sooner: Option<Timestamp>,
     /// Another job may have its board, too, and this one would take it now, were it free.
-    pub wants: Option<Lock<'static>>,
+    pub wanted_lock: Option<Lock<'static>>,
     /// It would have its Service by now, did not others wait for their addresses.
     pub starved: bool,
 }
@@ -57,8 +57,8 @@ pub(crate) enum Action {
 
 impl Wait {
     pub fn new(state: DeviceState, why: impl Into<Cow<'static, str>>) -> Wait {
-        let (since, until, sooner, wants) = (None, None, None, None);
-        Wait { state, why: why.into(), since, until, sooner, wants, starved: false }
+        let (since, until, sooner, wanted_lock) = (None, None, None, None);
+        Wait { state, why: why.into(), since, until, sooner, wanted_lock, starved: false }
     }
 
     pub fn since(self, since: impl Into<Option<Timestamp>>) -> Wait {

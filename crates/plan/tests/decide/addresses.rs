@@ -1,7 +1,7 @@
 //! How boards reach their flash Pods: scarce addresses, node ports, the node's own network.
 
 use flashjob_plan::flashjob::addresses::Waiting;
-use flashjob_plan::flashjob::boards::Lock;
+use flashjob_plan::flashjob::locks::Lock;
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{NewObject, Plan, Settings};
 use jiff::SignedDuration;
@@ -286,13 +286,13 @@ fn a_node_port_is_for_one_device_at_a_time() {
 fn the_node_port_is_one_for_all_jobs() {
     let mut world = World::new(&["a"], json!({ "service": { "type": "NodePort" } }));
     world.introduce("other", "ns/other-job", 5);
-    world.boards.hold(&"other".into(), vec![Lock::NodePort]);
+    world.locks.hold(&"other".into(), vec![Lock::NodePort]);
     let plan = world.settle();
     assert_eq!(services(&world), 0);
-    assert_eq!(plan.wants, [Lock::NodePort]);
-    world.boards.hold(&"other".into(), vec![]);
+    assert_eq!(plan.wanted_locks, [Lock::NodePort]);
+    world.locks.hold(&"other".into(), vec![]);
     let plan = world.step();
-    assert!(plan.claims.is_some_and(|c| c.contains(&Lock::NodePort)));
+    assert!(plan.held_locks.is_some_and(|c| c.contains(&Lock::NodePort)));
 }
 
 #[test]

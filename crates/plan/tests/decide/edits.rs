@@ -179,7 +179,7 @@ fn deletion_ends_pods_then_services_then_lets_go() {
     world.job.deleting = true;
     let kinds = |plan: &Plan| plan.deletes.iter().map(|d| d.kind).collect::<Vec<_>>();
     let first = world.step();
-    assert_eq!(first.claims, Some(vec![lock("at-a")]), "its board is not free yet");
+    assert_eq!(first.held_locks, Some(vec![lock("at-a")]), "its board is not free yet");
     assert_eq!((kinds(&first), first.release), (vec![Kind::Pod(1)], false));
     let second = world.step();
     assert_eq!((kinds(&second), second.release), (vec![Kind::Service], false));

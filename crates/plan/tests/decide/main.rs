@@ -4,11 +4,11 @@
 
 mod addresses;
 mod attempts;
-mod boards;
 mod broken;
 mod edits;
 mod idle;
 mod listing;
+mod locks;
 mod moments;
 mod original;
 mod pairs;
@@ -28,8 +28,8 @@ mod world;
 
 use flashjob_api::flashjob::Phase;
 use flashjob_plan::flashjob::Plan;
-use flashjob_plan::flashjob::boards::Lock;
 use flashjob_plan::flashjob::ids::Target;
+use flashjob_plan::flashjob::locks::Lock;
 use world::World;
 
 /// The lock on the board at this address.

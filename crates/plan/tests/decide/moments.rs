@@ -73,14 +73,14 @@ fn the_first_batch_comes_with_the_ledger() {
 fn a_newer_job_does_not_slip_in_while_an_older_one_begins() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("newer", "ns/newer", 1);
-    world.boards.know(&"newer".into(), &"at-a".into());
+    world.locks.know(&"newer".into(), &"at-a".into());
     for _ in 0..2 {
         world.step();
         assert_eq!(
-            world.boards.in_the_way(&"newer".into(), &lock("at-a"), |_| true).as_deref(),
+            world.locks.in_the_way(&"newer".into(), &lock("at-a"), |_| true).as_deref(),
             Some("ns/job")
         );
-        assert!(world.boards.is_shared(&"newer".into(), &"at-a".into()));
+        assert!(world.locks.is_shared(&"newer".into(), &"at-a".into()));
     }
 }
 

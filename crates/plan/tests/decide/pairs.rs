@@ -1,9 +1,9 @@
 //! What holds for two jobs in two namespaces that share boards, whatever happens.
 
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::facts::Container;
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
-use flashjob_plan::flashjob::{NewObject, Plan, boards_held};
+use flashjob_plan::flashjob::locks::Locks;
+use flashjob_plan::flashjob::{NewObject, Plan, locks_held};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ impl Shape {
 
 struct Pair {
     jobs: [World; 2],
-    boards: Boards,
+    locks: Locks,
     shape: Shape,
     on_their_way: [Vec<NewObject>; 2],
 }
@@ -84,7 +84,7 @@ impl Pair {
         };
         let jobs = [job("site/old", 0), job("lab/new", 1)];
         let mut pair =
-            Pair { jobs, boards: Boards::default(), shape, on_their_way: [vec![], vec![]] };
+            Pair { jobs, locks: Locks::default(), shape, on_their_way: [vec![], vec![]] };
         pair.restart();
         pair
     }
@@ -128,28 +128,28 @@ impl Pair {
 
     /// A new process: open attempts hold their boards and have to be settled, then what has objects; all else is forgotten.
     fn restart(&mut self) {
-        self.boards = Boards::default();
+        self.locks = Locks::default();
         for world in &mut self.jobs {
             let uid = world.job.uid.clone();
-            let seniority = world.boards.seniority(&uid).cloned();
-            self.boards.introduce(&uid, seniority.unwrap_or_default());
+            let seniority = world.locks.seniority(&uid).cloned();
+            self.locks.introduce(&uid, seniority.unwrap_or_default());
             let records = world.ledger.iter().flat_map(|ledger| &ledger.records);
             let open = records.clone().filter(|r| r.is_open()).filter_map(Record::lock);
-            self.boards.hold(&uid, open.collect());
-            records.clone().for_each(|record| self.boards.learn(&uid, record));
+            self.locks.hold(&uid, open.collect());
+            records.clone().for_each(|record| self.locks.learn(&uid, record));
             world.settled = !records.clone().any(|r| r.is_open());
         }
         for world in &self.jobs {
-            let held = boards_held(world.ledger.as_ref(), world.children(), world.now);
-            self.boards.hold(&world.job.uid, held);
+            let held = locks_held(world.ledger.as_ref(), world.children(), world.now);
+            self.locks.hold(&world.job.uid, held);
         }
     }
 
-    /// The boards are one for all jobs.
+    /// The locks are the same for all jobs.
     fn lend<T>(&mut self, job: usize, act: impl FnOnce(&mut World) -> T) -> T {
-        let own = std::mem::replace(&mut self.jobs[job].boards, self.boards.clone());
+        let own = std::mem::replace(&mut self.jobs[job].locks, self.locks.clone());
         let done = act(&mut self.jobs[job]);
-        self.boards = std::mem::replace(&mut self.jobs[job].boards, own);
+        self.locks = std::mem::replace(&mut self.jobs[job].locks, own);
         done
     }
 

@@ -73,7 +73,7 @@ fn the_end_of_a_pod_frees_its_board_over_firmwares_and_entries() {
         world.after(60);
         let plan = world.settle();
         assert_eq!(state(&plan, devices[0]), "BackOff", "the old Pod is in its grace period");
-        assert_eq!((pods(&world).len(), plan.claims), (1, Some(vec![lock("at-a")])));
+        assert_eq!((pods(&world).len(), plan.held_locks), (1, Some(vec![lock("at-a")])));
         world.let_go();
         assert_eq!(state(&world.settle(), devices[0]), "Starting");
     }
@@ -89,7 +89,7 @@ fn a_device_that_was_taken_out_keeps_its_board_until_its_pod_has_ended() {
     world.after(70);
     world.settle();
     world.edit(&["b"], json!({ "firmware": "f:2" }));
-    let held = |world: &mut World| world.settle().claims.unwrap().contains(&lock("at-a"));
+    let held = |world: &mut World| world.settle().held_locks.unwrap().contains(&lock("at-a"));
     assert!(held(&mut world));
     world.let_go();
     assert!(!held(&mut world));
@@ -248,13 +248,13 @@ fn a_pod_that_never_goes_holds_its_board_and_not_the_batch() {
     let plan = world.settle();
     assert_eq!(reason(&plan), "NodeLost");
     assert_eq!(state(&plan, "b"), "Starting");
-    assert_eq!(plan.claims, Some(vec![lock("at-a"), lock("at-b")]));
+    assert_eq!(plan.held_locks, Some(vec![lock("at-a"), lock("at-b")]));
     let service = world.children()[&world.record("a").target].service.here().is_some();
     assert!(service, "its address goes to nobody else");
     world.ends("b", 0, "");
     world.let_go();
     let done = world.settle();
-    assert_eq!((phase(&done), done.claims), (Phase::Failed, Some(vec![])));
+    assert_eq!((phase(&done), done.held_locks), (Phase::Failed, Some(vec![])));
     assert!(world.children().is_empty());
 }
 
@@ -270,7 +270,7 @@ fn a_service_that_never_goes_holds_its_board_and_not_the_batch() {
     world.after(300);
     let plan = world.settle();
     assert_eq!((reason(&plan).as_str(), state(&plan, "b").as_str()), ("ServiceStuck", "Starting"));
-    assert_eq!(plan.claims, Some(vec![lock("at-a"), lock("at-b")]));
+    assert_eq!(plan.held_locks, Some(vec![lock("at-a"), lock("at-b")]));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn an_address_in_the_spec_leads_to_no_board_of_another_namespace() {
     world.job.generation = 1;
     let plan = world.settle();
     assert_eq!(reason(&plan), "WrongDevice");
-    assert!(world.children().is_empty() && plan.claims == Some(vec![]));
+    assert!(world.children().is_empty() && plan.held_locks == Some(vec![]));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn where_namespaces_have_their_own_boards_jobs_of_others_supersede_nothing() {
         world.settings.device_namespaces = reach;
         world.introduce("theirs", "theirs/newer", 5);
         world.after(10);
-        world.boards.flashed(&"theirs".into(), &"at-a:80".into(), world.now);
+        world.locks.flashed(&"theirs".into(), &"at-a:80".into(), world.now);
         world.settle();
         assert_eq!(world.record("a").reason(), expected);
     }

@@ -48,7 +48,7 @@ fn who_waits_for_a_turn_is_looked_for_when_the_status_is_told() {
     assert!(!unheard.idle);
     world.introduce("other", "ns/other", 5);
     for board in ["at-c", "at-d"] {
-        world.boards.know(&"other".into(), &board.into());
+        world.locks.know(&"other".into(), &board.into());
     }
     assert_eq!(counts(&world.decide_unheard()).offline, 1, "others may wait for what it wants");
 }

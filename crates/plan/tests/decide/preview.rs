@@ -8,8 +8,8 @@ use crate::world::World;
 use crate::{at_work, lock};
 
 fn foreseen(world: &World) -> Vec<Foreseen> {
-    let World { job, instances, boards, now, .. } = world;
-    preview(job, &Settings::default(), instances, boards, *now).unwrap()
+    let World { job, instances, locks, now, .. } = world;
+    preview(job, &Settings::default(), instances, locks, *now).unwrap()
 }
 
 /// Plays a rollout in which all goes well: the devices of each batch, as they began.
@@ -69,9 +69,9 @@ fn each_device_that_would_not_be_flashed_says_why() {
     world.instances.insert(current);
     world.introduce("old", "ns/old", -10);
     for job in ["old", "job-uid"] {
-        world.boards.know(&job.into(), &"at-d".into());
+        world.locks.know(&job.into(), &"at-d".into());
     }
-    world.boards.hold(&"old".into(), vec![lock("at-d")]);
+    world.locks.hold(&"old".into(), vec![lock("at-d")]);
     let told = foreseen(&world);
     let told: Vec<(&str, Fate, &str)> =
         told.iter().map(|d| (d.device.as_str(), d.fate, d.why.as_str())).collect();
@@ -91,8 +91,8 @@ fn a_held_job_is_foreseen_as_if_it_went_and_one_that_cannot_begin_says_so() {
     assert_eq!(foreseen(&world)[0].fate, Fate::Flash);
     let refused = |more: Value| {
         let world = World::new(&["a"], more);
-        let World { job, instances, boards, now, .. } = &world;
-        preview(job, &Settings::default(), instances, boards, *now).unwrap_err()
+        let World { job, instances, locks, now, .. } = &world;
+        preview(job, &Settings::default(), instances, locks, *now).unwrap_err()
     };
     let nothing = json!({ "uuid": null, "deviceSelector": { "device": "toaster" } });
     assert_eq!(refused(nothing), "no device fits spec.deviceSelector yet");

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::ledger::{Header, Ledger, Outcome, Record};
+use flashjob_plan::flashjob::locks::Locks;
 use flashjob_plan::flashjob::{Kind, LedgerPlan, NewObject, Plan};
 use jiff::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::world::World;
 
 pub struct Story {
     pub jobs: Vec<World>,
-    boards: Boards,
+    locks: Locks,
     statuses: Vec<String>,
     told_at: Option<Timestamp>,
     text: String,
@@ -23,16 +23,16 @@ pub struct Story {
 impl Story {
     /// A story of these jobs, the older first, with the rule it shows. Addresses come when the story says so.
     pub fn new(title: &str, rule: &str, jobs: Vec<World>) -> Story {
-        let mut boards = Boards::default();
+        let mut locks = Locks::default();
         let mut jobs = jobs;
         for world in &mut jobs {
             world.addresses = false;
-            let Some(seniority) = world.boards.seniority(&world.job.uid) else { continue };
-            boards.introduce(&world.job.uid, seniority.clone());
+            let Some(seniority) = world.locks.seniority(&world.job.uid) else { continue };
+            locks.introduce(&world.job.uid, seniority.clone());
         }
         let statuses = vec![String::new(); jobs.len()];
         let text = format!("{title}\n{}\n{rule}\n", "=".repeat(title.len()));
-        Story { jobs, boards, statuses, told_at: None, text }
+        Story { jobs, locks, statuses, told_at: None, text }
     }
 
     /// Something happens, and the operator does what follows from it, until there is nothing more to do.
@@ -68,10 +68,10 @@ impl Story {
     /// One look at one job. Says whether there was nothing to do.
     fn look(&mut self, number: usize) -> bool {
         let world = &mut self.jobs[number];
-        std::mem::swap(&mut world.boards, &mut self.boards);
+        std::mem::swap(&mut world.locks, &mut self.locks);
         let before = world.ledger.clone();
         let plan = world.step();
-        std::mem::swap(&mut world.boards, &mut self.boards);
+        std::mem::swap(&mut world.locks, &mut self.locks);
         let mut lines = Vec::new();
         describe(&plan, before.as_ref(), world, &mut lines);
         let quiet = lines.is_empty() && plan.forget.is_empty();

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::Boards;
 use flashjob_plan::flashjob::facts::Children;
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::instances::Instances;
+use flashjob_plan::flashjob::locks::Locks;
 use flashjob_plan::flashjob::{Job, LedgerState, Settings, View};
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ pub fn view<'a>(
     ledger: LedgerState<'a>,
     instances: &'a Instances,
     children: &'a HashMap<Target, Children>,
-    boards: &'a Boards,
+    locks: &'a Locks,
     settled: bool,
 ) -> View<'a> {
     View {
@@ -33,7 +33,7 @@ pub fn view<'a>(
         children,
         settled,
         trouble: None,
-        boards,
+        locks,
         addresses: &ADDRESSES,
         status_due: true,
     }

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use flashjob_plan::flashjob::addresses::Addresses;
-use flashjob_plan::flashjob::boards::{Boards, Seniority};
 use flashjob_plan::flashjob::facts::Children;
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Record};
+use flashjob_plan::flashjob::locks::{Locks, Seniority};
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{Job, Kind, LedgerPlan, LedgerState, Plan, Settings, View, decide};
 use jiff::{SignedDuration, Timestamp};
@@ -25,7 +25,7 @@ pub struct World {
     pub ledger: Option<Ledger>,
     pub instances: Instances,
     pub index: Index,
-    pub boards: Boards,
+    pub locks: Locks,
     pub settings: Settings,
     pub first_seen: Timestamp,
     pub settled: bool,
@@ -61,7 +61,7 @@ impl World {
             ledger: None,
             instances: Instances::default(),
             index: Index::default(),
-            boards: Boards::default(),
+            locks: Locks::default(),
             settings: Settings::default(),
             first_seen: Timestamp::MAX,
             settled: true,
@@ -106,7 +106,7 @@ impl World {
         let created = Timestamp::from_second(created).unwrap();
         let (namespace, name) = path.split_once('/').unwrap();
         let seniority = Seniority { created, namespace: namespace.into(), name: name.into() };
-        self.boards.introduce(&uid.into(), seniority);
+        self.locks.introduce(&uid.into(), seniority);
     }
 
     pub fn after(&mut self, seconds: i64) {
@@ -122,7 +122,7 @@ impl World {
     fn view(&self) -> View<'_> {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
         let view =
-            view(&self.job, state, &self.instances, self.children(), &self.boards, self.settled);
+            view(&self.job, state, &self.instances, self.children(), &self.locks, self.settled);
         let (addresses, settings, first_seen) = (&self.waits, &self.settings, self.first_seen);
         View { addresses, settings, first_seen, ..view }
     }
@@ -133,18 +133,21 @@ impl World {
         // A status that is not due may leave out who waits; what is done for the others is the same.
         let unheard = self.decide_unheard();
         let done = |plan: &Plan| {
-            let Plan { creates, deletes, forget, claims, wants, waiting, .. } = plan;
+            let Plan { creates, deletes, forget, held_locks, wanted_locks, waiting, .. } = plan;
             let mut lists = (deletes.clone(), forget.clone());
             // The index of children has no order.
             lists.0.sort_by(|a, b| a.name.cmp(&b.name));
             lists.1.sort_by_key(|place| format!("{place:?}"));
-            format!("{creates:?} {lists:?} {claims:?} {wants:?} {waiting:?} {}", plan.finished)
+            format!(
+                "{creates:?} {lists:?} {held_locks:?} {wanted_locks:?} {waiting:?} {}",
+                plan.finished
+            )
         };
         assert_eq!(done(&plan), done(&unheard));
         if plan.idle {
             // What may be parked has nothing to do with the world, and nothing to do in it.
-            let (boards, addresses) = (Boards::default(), Addresses::default());
-            let alone = View { instances: None, boards: &boards, addresses: &addresses, ..view };
+            let (locks, addresses) = (Locks::default(), Addresses::default());
+            let alone = View { instances: None, locks: &locks, addresses: &addresses, ..view };
             assert_eq!(format!("{plan:?}"), format!("{:?}", decide(&alone, self.now)));
             // A status that is not due lacks names, and nothing else.
             let mut named = plan.clone();
@@ -153,10 +156,10 @@ impl World {
             }
             let unnamed = decide(&View { status_due: false, ..alone }, self.now);
             assert_eq!(format!("{named:?}"), format!("{unnamed:?}"));
-            let Plan { ledger, creates, deletes, forget, claims, wants, waiting, .. } = &plan;
-            let written = creates.len() + deletes.len() + forget.len() + wants.len();
+            let Plan { ledger, creates, deletes, forget, waiting, .. } = &plan;
+            let written = creates.len() + deletes.len() + forget.len() + plan.wanted_locks.len();
             assert!(*ledger == LedgerPlan::Keep && written == 0 && waiting.is_none(), "{plan:#?}");
-            assert!(claims.iter().all(Vec::is_empty) && plan.mark.is_none(), "{plan:#?}");
+            assert!(plan.held_locks.iter().all(Vec::is_empty) && plan.mark.is_none(), "{plan:#?}");
             assert!(!plan.list_pods && !plan.release && plan.status.is_some(), "{plan:#?}");
         }
         plan
@@ -182,10 +185,10 @@ impl World {
             self.job.ledger = Some(name);
         }
         self.job.finalizer &= !plan.release;
-        if let Some(claims) = plan.claims.clone() {
-            self.boards.hold(&self.job.uid, claims);
+        if let Some(held) = plan.held_locks.clone() {
+            self.locks.hold(&self.job.uid, held);
         }
-        self.boards.want(&self.job.uid, plan.wants.clone());
+        self.locks.want(&self.job.uid, plan.wanted_locks.clone());
         self.waits.wait(&self.job.uid, plan.waiting.clone(), self.now);
         self.settled |= plan.list_pods;
         for object in plan.creates.clone() {
@@ -207,7 +210,7 @@ impl World {
             }
         }
         for record in self.ledger.iter().flat_map(|ledger| &ledger.records) {
-            self.boards.learn(&self.job.uid, record);
+            self.locks.learn(&self.job.uid, record);
         }
     }
 

@@ -11,7 +11,7 @@
 //! - no first attempt begins when too many have failed or are tried again, none at all beyond the budget;
 //! - from every state a way leads to the end, where every job is finished and nothing is left behind.
 //!
-//! `decide` is the real one, and so are the ledger, its patches, the boards, and the index of what was seen. The rest of the
+//! `decide` is the real one, and so are the ledger, its patches, the locks, and the index of what was seen. The rest of the
 //! operator is a few lines in `changes`, which say the same as `crates/operator/src/flashjob`. A fault is printed as the
 //! shortest list of moves that leads to it. `FLASHJOB_EXPLORE=full` makes the worlds larger, for some minutes; with
 //! `-- --nocapture` each tells its size.
@@ -32,7 +32,7 @@ mod view;
 use moves::Detail;
 use operator::Operator;
 use serde_json::{Value, json};
-use state::{Device, Faults, Job, Service, State, Truth};
+use state::{Device, Faults, Job, Service, Truth, WorldState};
 
 /// How often the operator is killed: as a rule, and when there is time.
 #[expect(clippy::disallowed_methods)] // a test has no arguments
@@ -61,7 +61,7 @@ fn explore(jobs: &[(&[&str], Value)], crashes: u8, left: Faults, detail: Detail)
             left,
         });
     }
-    let first = State { now: 1, jobs: begun, holder: None, crashes };
+    let first = WorldState { now: 1, jobs: begun, holder: None, crashes };
     let devices: Vec<&[&str]> = jobs.iter().map(|(devices, _)| *devices).collect();
     let began = std::time::Instant::now();
     let visited = search::visit(&mut operator, first, detail);

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use flashjob_plan::flashjob::boards::{Boards, Lock, Seniority};
 use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::{Instance, Instances};
 use flashjob_plan::flashjob::ledger::{Ledger, Outcome, Record};
+use flashjob_plan::flashjob::locks::{Lock, Locks, Seniority};
 use flashjob_plan::flashjob::spec::Spec;
 use flashjob_plan::flashjob::{
     Job, Kind, LedgerPlan, LedgerState, NewObject, Plan, Settings, decide,
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::facts::Known;
-use crate::state::{self, Board, Id, State};
+use crate::state::{self, Id, SharedBoard, WorldState};
 use crate::view::view;
 
 /// The board that both jobs have.
@@ -30,7 +30,7 @@ const WITNESS: &str = "witness";
 
 /// What one look leads to.
 #[derive(Clone, Default, PartialEq)]
-pub struct Step {
+pub struct Reconciled {
     /// The ledger it asks for.
     pub ledger: Option<Id>,
     pub make_services: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct Operator {
     pub ledgers: Vec<Ledger>,
     ids: HashMap<BTreeMap<String, String>, Id>,
     instances: Instances,
-    steps: HashMap<u64, Rc<Step>>,
+    steps: HashMap<u64, Rc<Reconciled>>,
 }
 
 impl Operator {
@@ -100,8 +100,8 @@ impl Operator {
     pub fn begin(&mut self, job: usize) -> Id {
         let mut fresh = self.jobs[job].clone();
         fresh.ledger = None;
-        let (children, boards) = (HashMap::new(), Boards::default());
-        let view = view(&fresh, LedgerState::Absent, &self.instances, &children, &boards, true);
+        let (children, locks) = (HashMap::new(), Locks::default());
+        let view = view(&fresh, LedgerState::Absent, &self.instances, &children, &locks, true);
         match decide(&view, at(0)).ledger {
             LedgerPlan::Create(ledger) => self.id(ledger),
             other => panic!("a new job gets a ledger, not {other:?}"),
@@ -109,7 +109,7 @@ impl Operator {
     }
 
     /// Whether an open attempt in this ledger is for the shared board.
-    pub fn claims_shared(&self, id: Id) -> bool {
+    pub fn locks_shared(&self, id: Id) -> bool {
         self.ledger(id).records.iter().any(|r| r.is_open() && is_shared(r))
     }
 
@@ -131,40 +131,45 @@ impl Operator {
     }
 
     /// What a look at this job leads to now.
-    pub fn look(&mut self, state: &State, job: usize) -> Rc<Step> {
+    pub fn look(&mut self, state: &WorldState, job: usize) -> Rc<Reconciled> {
         let board = self.board(state);
         self.look_with(state, job, &board)
     }
 
     /// The same, were this known of the shared board.
-    pub fn look_with(&mut self, state: &State, job: usize, board: &Board) -> Rc<Step> {
+    pub fn look_with(
+        &mut self,
+        state: &WorldState,
+        job: usize,
+        board: &SharedBoard,
+    ) -> Rc<Reconciled> {
         let key = key(state, job, board);
         if let Some(step) = self.steps.get(&key) {
             return step.clone();
         }
         let index = self.index(state, job);
-        let mut boards = self.boards(state, job, board);
+        let mut locks = self.locks(state, job, board);
         let mine = &state.jobs[job];
         let ledger = LedgerState::Sealed(self.ledger(mine.known));
         let facts = &self.jobs[job];
         let children = index.children(&facts.uid);
-        let view = view(facts, ledger, &self.instances, children, &boards, mine.settled);
+        let view = view(facts, ledger, &self.instances, children, &locks, mine.settled);
         let plan = decide(&view, at(state.now));
-        let mut step = Step { holds: mine.holds, wants: mine.wants, ..Step::default() };
-        if let Some(claims) = plan.claims.clone() {
-            step.holds = claims.contains(&shared());
-            boards.hold(&facts.uid, claims);
+        let mut step = Reconciled { holds: mine.holds, wants: mine.wants, ..Reconciled::default() };
+        if let Some(held) = plan.held_locks.clone() {
+            step.holds = held.contains(&shared());
+            locks.hold(&facts.uid, held);
         }
-        step.wants = plan.wants.contains(&shared());
-        boards.want(&facts.uid, plan.wants.clone());
-        step.holder = self.holder(&boards);
+        step.wants = plan.wanted_locks.contains(&shared());
+        locks.want(&facts.uid, plan.wanted_locks.clone());
+        step.holder = self.holder(&locks);
         self.read(plan, mine.known, &mut step);
         let step = Rc::new(step);
         self.steps.insert(key, step.clone());
         step
     }
 
-    fn read(&mut self, plan: Plan, known: Id, step: &mut Step) {
+    fn read(&mut self, plan: Plan, known: Id, step: &mut Reconciled) {
         let ledger = self.ledger(known).clone();
         let device = |target: &Target| {
             let place = ledger.records.iter().position(|r| &r.target == target);
@@ -221,7 +226,7 @@ impl Operator {
     }
 
     /// What is known of the shared board.
-    pub fn board(&self, state: &State) -> Board {
+    pub fn board(&self, state: &WorldState) -> SharedBoard {
         let flashed = |job: &state::Job| {
             let records = &self.ledger(job.known).records;
             let shared = records.iter().find(|r| is_shared(r))?;
@@ -229,7 +234,7 @@ impl Operator {
             let at = shared.ended().and_then(|ended| ended.at).filter(|_| done);
             at.and_then(|at| u16::try_from(at.as_second()).ok())
         };
-        Board {
+        SharedBoard {
             holder: state.holder,
             holds: state.jobs.iter().map(|job| job.holds).collect(),
             wants: state.jobs.iter().map(|job| job.wants).collect(),
@@ -237,43 +242,43 @@ impl Operator {
         }
     }
 
-    fn boards(&self, state: &State, mine: usize, board: &Board) -> Boards {
-        let mut boards = Boards::default();
+    fn locks(&self, state: &WorldState, mine: usize, board: &SharedBoard) -> Locks {
+        let mut locks = Locks::default();
         let witness = Seniority { created: at(0), ..Seniority::default() };
-        boards.introduce(&WITNESS.into(), witness);
+        locks.introduce(&WITNESS.into(), witness);
         for (number, facts) in self.jobs.iter().enumerate() {
             let (namespace, name) = (facts.namespace.clone(), facts.name.clone());
-            boards.introduce(&facts.uid, Seniority { created: facts.created, namespace, name });
-            boards.know(&facts.uid, &SHARED.into());
+            locks.introduce(&facts.uid, Seniority { created: facts.created, namespace, name });
+            locks.know(&facts.uid, &SHARED.into());
             if let Some(second) = board.flashed[number] {
-                boards.flashed(&facts.uid, &SHARED.into(), at(second));
+                locks.flashed(&facts.uid, &SHARED.into(), at(second));
             }
         }
         for record in &self.ledger(state.jobs[mine].known).records {
-            boards.learn(&self.jobs[mine].uid, record);
+            locks.learn(&self.jobs[mine].uid, record);
         }
         if let Some(holder) = board.holder {
-            boards.hold(&self.jobs[holder as usize].uid, vec![shared()]);
+            locks.hold(&self.jobs[holder as usize].uid, vec![shared()]);
         }
         for (number, facts) in self.jobs.iter().enumerate() {
             if board.holds[number] && board.holder.is_some() {
-                boards.hold(&facts.uid, vec![shared()]);
+                locks.hold(&facts.uid, vec![shared()]);
             }
             if board.wants[number] {
-                boards.want(&facts.uid, vec![shared()]);
+                locks.want(&facts.uid, vec![shared()]);
             }
         }
-        boards
+        locks
     }
 
-    fn holder(&self, boards: &Boards) -> Option<u8> {
-        let path = boards.in_the_way(&WITNESS.into(), &shared(), |_| true)?;
+    fn holder(&self, locks: &Locks) -> Option<u8> {
+        let path = locks.in_the_way(&WITNESS.into(), &shared(), |_| true)?;
         let place = self.jobs.iter().position(|j| format!("{}/{}", j.namespace, j.name) == path);
         place.and_then(|place| u8::try_from(place).ok())
     }
 
     /// What the operator knows of a job's objects.
-    fn index(&self, state: &State, job: usize) -> Index {
+    fn index(&self, state: &WorldState, job: usize) -> Index {
         let (mut index, facts, mine) = (Index::default(), &self.jobs[job], &state.jobs[job]);
         let shape = &facts.spec.as_ref().unwrap().access.shape;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
@@ -294,7 +299,7 @@ pub fn is_shared(record: &Record) -> bool {
 }
 
 /// Everything a look at this job depends on.
-fn key(state: &State, job: usize, board: &Board) -> u64 {
+fn key(state: &WorldState, job: usize, board: &SharedBoard) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mine = &state.jobs[job];
     (job, state.now, mine.known, mine.settled, board).hash(&mut hasher);

@@ -7,7 +7,7 @@ use crate::facts;
 pub type Id = u32;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct WorldState {
     /// Seconds since the beginning.
     pub now: u16,
     pub jobs: Vec<Job>,
@@ -37,7 +37,7 @@ pub struct Job {
     pub settled: bool,
     /// A live list of its Pods is on its way.
     pub listing: bool,
-    /// It claims the shared board.
+    /// It holds the lock on the shared board.
     pub holds: bool,
     /// It would flash the shared board now, were that free.
     pub wants: bool,
@@ -67,7 +67,7 @@ pub enum Truth {
 
 /// What the operator knows of the board that both jobs have.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Board {
+pub struct SharedBoard {
     pub holder: Option<u8>,
     pub holds: Vec<bool>,
     pub wants: Vec<bool>,
@@ -144,7 +144,7 @@ pub enum Late {
     Delete(u8, u8),
 }
 
-impl State {
+impl WorldState {
     pub fn job(&mut self, job: u8) -> &mut Job {
         &mut self.jobs[job as usize]
     }

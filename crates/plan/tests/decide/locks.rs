@@ -1,12 +1,12 @@
 //! Who may flash a board, and what is locked.
 
 use flashjob_api::flashjob::Phase;
-use flashjob_plan::flashjob::boards::Boards;
-use flashjob_plan::flashjob::boards_held;
 use flashjob_plan::flashjob::facts::DeviceNamespaces;
 use flashjob_plan::flashjob::index::Index;
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::ledger::Outcome;
+use flashjob_plan::flashjob::locks::Locks;
+use flashjob_plan::flashjob::locks_held;
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -23,21 +23,21 @@ fn a_board_stays_held_until_its_pod_is_over() {
     world.step();
     // The result is written; the Pod is still there.
     let deleting = world.decide();
-    assert_eq!(deleting.claims, Some(vec![lock("at-a")]));
+    assert_eq!(deleting.held_locks, Some(vec![lock("at-a")]));
     world.lose_pod(target, 1);
-    assert_eq!(world.decide().claims, Some(vec![]));
+    assert_eq!(world.decide().held_locks, Some(vec![]));
 }
 
 #[test]
 fn a_board_that_another_job_holds_is_waited_for() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("other", "ns/other", 5);
-    world.boards.hold(&"other".into(), vec![lock("at-a")]);
+    world.locks.hold(&"other".into(), vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
     assert_eq!(state(&plan, "b"), "Starting", "it delays no other");
-    assert_eq!(plan.claims, Some(vec![lock("at-b")]));
-    world.boards.hold(&"other".into(), vec![]);
+    assert_eq!(plan.held_locks, Some(vec![lock("at-b")]));
+    world.locks.hold(&"other".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -47,8 +47,8 @@ fn a_job_that_may_not_use_a_board_holds_up_nobody_who_may() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("thief", "elsewhere/thief", 5);
-    world.boards.hold(&"thief".into(), vec![lock("at-a")]);
-    world.boards.want(&"thief".into(), vec![lock("at-b")]);
+    world.locks.hold(&"thief".into(), vec![lock("at-a")]);
+    world.locks.want(&"thief".into(), vec![lock("at-b")]);
     let states = |world: &World| ["a", "b"].map(|device| state(&world.decide(), device));
     world.step();
     world.step();
@@ -79,10 +79,10 @@ fn who_holds_a_board_without_leave_does_not_hide_who_has_it() {
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("thief", "elsewhere/thief", 5);
     world.introduce("other", "ns/other", 5);
-    world.boards.hold(&"thief".into(), vec![lock("at-a")]);
-    world.boards.hold(&"other".into(), vec![lock("at-a")]);
+    world.locks.hold(&"thief".into(), vec![lock("at-a")]);
+    world.locks.hold(&"other".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
-    world.boards.hold(&"other".into(), vec![]);
+    world.locks.hold(&"other".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -92,11 +92,11 @@ fn what_this_process_has_begun_holds_its_board_whatever_akri_shows_later() {
     let mut world = World::new(&["a"], json!({}));
     world.settings.device_namespaces = DeviceNamespaces::Own;
     world.introduce("early", "elsewhere/early", 5);
-    world.boards.start(&"early".into(), &"http://at-a".into());
-    world.boards.hold(&"early".into(), vec![lock("at-a")]);
+    world.locks.start(&"early".into(), &"http://at-a".into());
+    world.locks.hold(&"early".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Blocked");
-    world.boards.hold(&"early".into(), vec![]);
-    world.boards.hold(&"early".into(), vec![lock("at-a")]);
+    world.locks.hold(&"early".into(), vec![]);
+    world.locks.hold(&"early".into(), vec![lock("at-a")]);
     assert_eq!(state(&world.settle(), "a"), "Starting", "that one is over");
 }
 
@@ -119,19 +119,19 @@ fn a_service_from_before_a_restart_does_not_make_the_board_ours() {
     let mut world = World::new(&["a"], json!({}));
     world.addresses = false;
     assert_eq!(state(&world.settle(), "a"), "Addressing");
-    // A new process: claims were in memory, and another job was looked at first.
-    world.boards = Boards::default();
+    // A new process: locks were in memory, and another job was reconciled first.
+    world.locks = Locks::default();
     world.introduce("job-uid", "ns/job", 0);
     world.introduce("other", "ns/other", 5);
-    world.boards.know(&"job-uid".into(), &"at-a".into());
-    world.boards.hold(&"other".into(), vec![lock("at-a")]);
+    world.locks.know(&"job-uid".into(), &"at-a".into());
+    world.locks.hold(&"other".into(), vec![lock("at-a")]);
     world.gets_address("a");
     let plan = world.settle();
     assert_eq!((state(&plan, "a").as_str(), world.record("a").attempt), ("Blocked", 0));
     // What the other has flashed meanwhile is not undone.
     world.after(10);
-    world.boards.flashed(&"other".into(), &"at-a".into(), world.now);
-    world.boards.hold(&"other".into(), vec![]);
+    world.locks.flashed(&"other".into(), &"at-a".into(), world.now);
+    world.locks.hold(&"other".into(), vec![]);
     world.settle();
     assert_eq!(world.record("a").reason(), Some("Superseded"));
     assert!(world.children().is_empty(), "and its Service is given back");
@@ -142,7 +142,7 @@ fn after_a_restart_a_job_holds_what_it_has_a_service_or_an_open_attempt_for() {
     let mut world = World::new(&["a", "b", "c"], json!({ "rollout": { "maxParallel": 1 } }));
     world.addresses = false;
     world.settle();
-    let held = |world: &World| boards_held(world.ledger.as_ref(), world.children(), world.now);
+    let held = |world: &World| locks_held(world.ledger.as_ref(), world.children(), world.now);
     assert_eq!(held(&world), [lock("at-a")]);
     world.gets_address("a");
     world.settle();
@@ -156,7 +156,7 @@ fn after_a_restart_a_job_holds_what_its_pods_are_at_whatever_its_ledger_says() {
     let mut world = World::new(&["a"], json!({}));
     world.settle();
     world.runs("a");
-    let held = |world: &World| boards_held(world.ledger.as_ref(), world.children(), world.now);
+    let held = |world: &World| locks_held(world.ledger.as_ref(), world.children(), world.now);
     // Closed and renewed for another firmware while the Pod was still at work.
     let ledger = world.ledger.as_mut().unwrap();
     ledger.records[0] = ledger.records[0].renewed(&"job-uid".into(), "another", world.now);
@@ -172,12 +172,12 @@ fn an_older_job_that_wants_a_board_now_goes_first() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("job-uid", "ns/job", 10);
     world.introduce("older", "ns/older", 5);
-    world.boards.know(&"older".into(), &"at-a".into());
-    world.boards.want(&"older".into(), vec![lock("at-a")]);
+    world.locks.know(&"older".into(), &"at-a".into());
+    world.locks.want(&"older".into(), vec![lock("at-a")]);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "Blocked");
-    assert_eq!(plan.wants, [lock("at-a")]);
-    world.boards.want(&"older".into(), vec![]);
+    assert_eq!(plan.wanted_locks, [lock("at-a")]);
+    world.locks.want(&"older".into(), vec![]);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
 
@@ -187,7 +187,7 @@ fn an_older_job_that_is_seen_late_does_not_undo_what_a_newer_one_has_flashed() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("newer", "ns/newer", 5);
     world.after(10);
-    world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
+    world.locks.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.settle();
     assert_eq!(world.record("a").reason(), Some("Superseded"));
@@ -199,7 +199,7 @@ fn what_was_flashed_in_the_second_that_a_job_was_made_in_came_before_it() {
     let mut world = World::new(&["a"], json!({}));
     world.introduce("same-second", "ns/sooner-and-later-in-the-alphabet", 0);
     world.now += SignedDuration::from_millis(600);
-    world.boards.flashed(&"same-second".into(), &"at-a".into(), world.now);
+    world.locks.flashed(&"same-second".into(), &"at-a".into(), world.now);
     world.now += SignedDuration::from_millis(300);
     assert_eq!(state(&world.settle(), "a"), "Starting");
 }
@@ -210,7 +210,7 @@ fn what_was_flashed_after_a_job_was_seen_came_after_it_also_in_the_second_that_i
     world.first_seen = world.now + SignedDuration::from_millis(200);
     world.introduce("same-second", "ns/later", 0);
     world.now += SignedDuration::from_millis(600);
-    world.boards.flashed(&"same-second".into(), &"at-a".into(), world.now);
+    world.locks.flashed(&"same-second".into(), &"at-a".into(), world.now);
     // Its ledger could not be written before.
     world.now += SignedDuration::from_millis(300);
     world.settle();
@@ -223,7 +223,7 @@ fn what_a_newer_job_has_flashed_since_is_not_undone() {
     world.settle();
     world.introduce("newer", "ns/newer", 5);
     world.after(10);
-    world.boards.flashed(&"newer".into(), &"at-a".into(), world.now);
+    world.locks.flashed(&"newer".into(), &"at-a".into(), world.now);
     world.after(10);
     world.edit(&["a"], json!({}));
     let plan = world.settle();
@@ -244,13 +244,16 @@ fn what_is_locked_is_what_is_flashed() {
     let address = |world: &World| world.record("a").pinned.clone().unwrap().endpoint;
     let mut world = World::new(&["a"], json!({ "hostEndpoint": "10.0.0.9" }));
     let plan = world.settle();
-    assert_eq!((plan.claims, address(&world)), (Some(vec![lock("10.0.0.9")]), "10.0.0.9".into()));
+    assert_eq!(
+        (plan.held_locks, address(&world)),
+        (Some(vec![lock("10.0.0.9")]), "10.0.0.9".into())
+    );
     // The board comes back at another address, for the next attempt.
     world.edit(&["a"], json!({ "retry": { "backoffSeconds": 0 } }));
     world.settle();
     world.ends("a", 1, "");
     let plan = world.settle();
-    assert_eq!((plan.claims, address(&world)), (Some(vec![lock("at-a")]), "at-a".into()));
+    assert_eq!((plan.held_locks, address(&world)), (Some(vec![lock("at-a")]), "at-a".into()));
 }
 
 #[test]
@@ -259,5 +262,5 @@ fn a_job_that_lost_its_ledger_still_holds_the_board_its_pod_works_on() {
     world.settle();
     world.runs("a");
     world.ledger = None;
-    assert_eq!(world.step().claims, Some(vec![lock("at-a")]));
+    assert_eq!(world.step().held_locks, Some(vec![lock("at-a")]));
 }

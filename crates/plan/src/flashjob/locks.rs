@@ -1,4 +1,4 @@
-//! The boards, and what the jobs of all namespaces have to do with them.
+//! The locks on boards, and what the jobs of all namespaces have to do with them.
 //!
 //! One board is flashed by one job at a time. Who holds it keeps it until its Pod is over; when it is free, the oldest job
 //! that wants it now goes first; and an older job does not undo what a newer one has flashed since. The one node port that
@@ -8,36 +8,14 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::ids::JobUid;
-use crate::flashjob::ledger::{Outcome, Progress, Record};
+use crate::flashjob::ledger::{DeviceProgress, Outcome, Record};
 
+mod lock;
 mod parked;
+pub use lock::Lock;
 use parked::Parked;
-
-/// What one job at a time may have.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lock<'a> {
-    /// A board.
-    Board(Board<'a>),
-    /// Node port 4433, which is one for the whole cluster.
-    NodePort,
-}
-
-impl<'a> Lock<'a> {
-    /// That of the board at this address.
-    pub fn board(endpoint: &'a Endpoint) -> Lock<'a> {
-        Lock::Board(endpoint.board())
-    }
-
-    /// The same, to be kept.
-    pub fn into_owned(self) -> Lock<'static> {
-        match self {
-            Lock::Board(board) => Lock::Board(board.into_owned()),
-            Lock::NodePort => Lock::NodePort,
-        }
-    }
-}
 
 /// A job's place among others: older first, then by namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,12 +30,12 @@ pub struct Seniority {
 
 /// What is known of every lock.
 #[derive(Clone, Debug, Default)]
-pub struct Boards {
+pub struct Locks {
     locks: HashMap<Lock<'static>, Parties>,
     /// Those that several jobs have to do with: few, and asked for at every look at every device that waits.
     shared: HashSet<Lock<'static>>,
     jobs: HashMap<JobUid, Party>,
-    /// What jobs have flashed that nothing else is known of: see [`Boards::park`].
+    /// What jobs have flashed that nothing else is known of: see [`Locks::park`].
     parked: Parked,
 }
 
@@ -92,7 +70,7 @@ impl Parties {
     }
 }
 
-impl Boards {
+impl Locks {
     /// A job was seen.
     pub fn introduce(&mut self, job: &JobUid, seniority: Seniority) {
         self.party(job).seniority = seniority;
@@ -206,8 +184,8 @@ impl Boards {
         freed
     }
 
-    /// A job will do nothing until it is [unparked](Boards::unpark): what it has flashed is all that others need to know. It
-    /// must hold and want nothing. What its records say need not have been [learned](Boards::learn).
+    /// A job will do nothing until it is [unparked](Locks::unpark): what it has flashed is all that others need to know. It
+    /// must hold and want nothing. What its records say need not have been [learned](Locks::learn).
     pub fn park(&mut self, job: &JobUid, records: &[Record]) {
         let Some(party) = self.jobs.get_mut(job) else { return };
         let knows = std::mem::take(&mut party.knows);
@@ -248,7 +226,7 @@ impl Boards {
         !self.shared.is_empty()
     }
 
-    /// Whether another job has this board, which this one [knows](Boards::know), among its devices, too. Most boards are
+    /// Whether another job has this board, which this one [knows](Locks::know), among its devices, too. Most boards are
     /// in one job only.
     pub fn is_shared(&self, job: &JobUid, endpoint: &Endpoint) -> bool {
         let lock = &Lock::board(endpoint);
@@ -345,7 +323,7 @@ impl Boards {
 fn flash(record: &Record) -> Option<(&Endpoint, Timestamp)> {
     let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
     match &record.progress {
-        Progress::Final { outcome: Outcome::Succeeded, ended, .. } => {
+        DeviceProgress::Final { outcome: Outcome::Succeeded, ended, .. } => {
             Some((&pinned.endpoint, ended.at?))
         }
         _ => None,
