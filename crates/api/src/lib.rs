@@ -3,6 +3,7 @@
 //! No client and no runtime here, so that every other crate can depend on it.
 
 #![warn(missing_docs)]
+#![warn(clippy::too_many_lines)]
 
 pub mod crd;
 pub mod flashjob;

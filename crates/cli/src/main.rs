@@ -3,6 +3,8 @@
 //! Data goes to standard output and what is meant for people to standard error, so that every command can be piped. What a
 //! job would do is worked out by the same crate the operator runs.
 
+#![warn(clippy::too_many_lines)]
+
 mod args;
 mod clock;
 mod connect;

@@ -4,6 +4,8 @@
 //! talked to in [`board`] and served in [`serve`]; whether it is the right one is judged in [`attest`]; whether it is
 //! done is decided in [`verify`]. Nothing here prints: progress goes to a callback, the end is a value.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod args;
 pub mod attest;
 pub mod board;

@@ -1,6 +1,8 @@
 //! The program in the flash Pod. Its environment says what to do; its log tells people how it goes, its termination
 //! message tells the operator how it ended, and its exit code is 0 only if the device is done or was left alone.
 
+#![warn(clippy::too_many_lines)]
+
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;

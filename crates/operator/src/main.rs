@@ -1,5 +1,7 @@
 //! `flashjob-operator`: parses, then runs.
 
+#![warn(clippy::too_many_lines)]
+
 mod args;
 mod engine;
 mod flashjob;

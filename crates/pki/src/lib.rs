@@ -9,6 +9,8 @@
 //! always an argument. No error repeats anything of what was read: a key is easily taken for a certificate, and would be
 //! shown.
 
+#![warn(clippy::too_many_lines)]
+
 mod certificate;
 mod certified_key;
 mod chain;

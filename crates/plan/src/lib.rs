@@ -2,5 +2,7 @@
 //!
 //! Nothing here waits, reads a clock, an environment or a random number, or talks to anybody.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod flashjob;
 pub mod time;

@@ -17,6 +17,8 @@
 //!
 //! A failing part must fail the test that uses it, so errors are `anyhow` with context and waits have an end.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod clock;
 pub mod cluster;
 pub mod flashjob;

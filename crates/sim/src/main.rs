@@ -1,5 +1,7 @@
 //! `flashjob-sim`: parses, then runs boards until it is told to stop, the demo, or a measurement.
 
+#![warn(clippy::too_many_lines)]
+
 use std::io::Write;
 use std::process::ExitCode;
 
