@@ -86,11 +86,11 @@ pub fn difference(old: &Value, new: &impl Serialize, now: Timestamp) -> Option<V
 
 /// The events that follow from one status after another: a condition of these types came to hold, or holds for another
 /// reason.
-pub fn events(old: &Value, new: &Value, told: &[&str], action: &str) -> Vec<Event> {
+pub fn events(old: &Value, new: &Value, types: &[&str], action: &str) -> Vec<Event> {
     let before = conditions(old);
     conditions(new)
         .into_iter()
-        .filter(|c| told.contains(&c.type_.as_str()) && c.status == "True")
+        .filter(|c| types.contains(&c.type_.as_str()) && c.status == "True")
         .filter(|c| {
             let same =
                 |b: &&Condition| b.type_ == c.type_ && b.status == c.status && b.reason == c.reason;

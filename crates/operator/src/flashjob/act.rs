@@ -29,7 +29,7 @@ use crate::process::clock;
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
 
 /// The conditions whose change is an event.
-const TOLD: [&str; 4] = ["Complete", "Failed", "Progressing", "Suspended"];
+const EVENT_CONDITIONS: [&str; 4] = ["Complete", "Failed", "Progressing", "Suspended"];
 
 impl FlashJobController {
     /// Hands everything a plan asks for to the pool.
@@ -88,9 +88,9 @@ impl FlashJobController {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.finished = finished;
         }
-        let told = status.is_some_and(|status| self.write_status(uid, status, finished));
+        let current = status.is_some_and(|status| self.write_status(uid, status, finished));
         if let Some(job) = self.jobs.get_mut(uid) {
-            job.told = told;
+            job.status_current = current;
         }
         self.schedule(uid, look_again, idle && !expire);
     }
@@ -298,7 +298,7 @@ impl FlashJobController {
             }
             return again.is_none();
         };
-        let events = status::events(&job.seen.status, &status, &TOLD, "Flash");
+        let events = status::events(&job.seen.status, &status, &EVENT_CONDITIONS, "Flash");
         let patch = status::patch(&job.seen.version, &status);
         job.throttle.busy = true;
         job.throttle.last = Some((now, patch.to_string().len()));

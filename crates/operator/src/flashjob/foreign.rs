@@ -39,8 +39,8 @@ impl FlashJobController {
     pub(super) fn foreign(&mut self, kind: &'static str, foreign: &Foreign) {
         self.context.metrics.foreign_seen(kind);
         let first = match self.jobs.get_mut(&foreign.job) {
-            Some(job) => !std::mem::replace(&mut job.foreign_told, true),
-            None => self.parking.tell_foreign(&foreign.job),
+            Some(job) => !std::mem::replace(&mut job.foreign_reported, true),
+            None => self.parking.report_foreign(&foreign.job),
         };
         let Some(job) = self.owner(&foreign.job).filter(|_| first) else { return };
         let job = format!("{}/{}", job.namespace, job.name);

@@ -42,13 +42,13 @@ pub struct JobState {
     /// Its last reconcile has panicked.
     pub fault: Option<Fault>,
     /// A foreign object that names this job was told.
-    pub foreign_told: bool,
+    pub foreign_reported: bool,
     /// The Instances its ledger speaks of.
     pub concerns: Concerns,
     /// Its status is what is to be said.
-    pub told: bool,
+    pub status_current: bool,
     /// It was just loaded and may be parked at once: others do not know yet what it has to do with boards.
-    pub unlearned: bool,
+    pub just_loaded: bool,
     /// Its ledger was just loaded and may be parked at once.
     pub large_slot: Option<LargeLedgerSlot>,
 }
@@ -71,10 +71,10 @@ impl JobState {
             counts: Counts::default(),
             finished: false,
             fault: None,
-            foreign_told: false,
+            foreign_reported: false,
             concerns: Concerns::default(),
-            told: false,
-            unlearned: false,
+            status_current: false,
+            just_loaded: false,
             large_slot: None,
         }
     }
@@ -84,7 +84,11 @@ impl JobState {
         let writing =
             self.writing_metadata || self.throttle.busy || !self.ledger.flushing.is_empty();
         let reading = self.listing_pods || self.ledger.reading;
-        self.told && !writing && !reading && self.backoff.until().is_none() && self.fault.is_none()
+        self.status_current
+            && !writing
+            && !reading
+            && self.backoff.until().is_none()
+            && self.fault.is_none()
     }
 
     /// A write to its ledger or metadata failed: not again for a while.

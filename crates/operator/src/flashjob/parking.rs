@@ -67,7 +67,7 @@ impl Default for Parking {
 struct Parked {
     owner: Owner,
     counts: Counts,
-    foreign_told: bool,
+    foreign_reported: bool,
     /// Its newest resourceVersion, as a number.
     version: u64,
     /// What it was then; `None` if it was not reconciled yet.
@@ -106,9 +106,9 @@ impl Parking {
     }
 
     /// A foreign object names this job. Says whether that is to be told.
-    pub fn tell_foreign(&mut self, uid: &JobUid) -> bool {
-        let parked = self.jobs.get_mut(uid).filter(|parked| !parked.foreign_told);
-        parked.map(|parked| parked.foreign_told = true).is_some()
+    pub fn report_foreign(&mut self, uid: &JobUid) -> bool {
+        let parked = self.jobs.get_mut(uid).filter(|parked| !parked.foreign_reported);
+        parked.map(|parked| parked.foreign_reported = true).is_some()
     }
 
     pub fn is_parked(&self, uid: &JobUid) -> bool {
@@ -134,7 +134,7 @@ impl FlashJobController {
         let parked = Parked {
             owner: Owner::of(job),
             counts: Counts::default(),
-            foreign_told: false,
+            foreign_reported: false,
             version: seen.version_number,
             fingerprint: None,
             queued: false,
@@ -168,7 +168,7 @@ impl FlashJobController {
         let parked = Parked {
             owner: Owner::of(&job.seen.job),
             counts: job.counts,
-            foreign_told: job.foreign_told,
+            foreign_reported: job.foreign_reported,
             version: job.seen.version_number,
             fingerprint: Some(job.seen.fingerprint(&self.parking.key)),
             queued: false,
@@ -256,13 +256,14 @@ impl FlashJobController {
 
     fn take_in(&mut self, uid: &JobUid, loaded: Loaded) {
         let Loaded { seen, ledger, large_slot } = loaded;
-        let foreign_told = self.parking.jobs.get(uid).is_some_and(|parked| parked.foreign_told);
+        let foreign_reported =
+            self.parking.jobs.get(uid).is_some_and(|parked| parked.foreign_reported);
         let counts = self.unpark(uid).unwrap_or_default();
         // What is open holds its board from the first moment, before the job itself is reconciled.
         self.locks.hold(uid, ledger.open_endpoints());
         let mut job = JobState::new(seen, ledger);
-        (job.counts, job.foreign_told) = (counts, foreign_told);
-        (job.unlearned, job.large_slot) = (true, large_slot);
+        (job.counts, job.foreign_reported) = (counts, foreign_reported);
+        (job.just_loaded, job.large_slot) = (true, large_slot);
         self.jobs.insert(uid.clone(), job);
         self.reconcile_idle(uid);
         self.enqueue_at(uid, Instant::now());
@@ -272,7 +273,7 @@ impl FlashJobController {
     /// yet: an idle job gets its status and is parked. Of any other it is taken in what it has to do with boards. Says
     /// whether that is all there is to do.
     pub(super) fn reconcile_idle(&mut self, uid: &JobUid) -> bool {
-        if !self.jobs.get(uid).is_some_and(|job| job.unlearned) {
+        if !self.jobs.get(uid).is_some_and(|job| job.just_loaded) {
             return false;
         }
         match self.decide(uid) {

@@ -157,7 +157,7 @@ impl FlashJobController {
     /// Takes in which boards and Instances a job's ledger speaks of, and which boards it has flashed.
     pub(super) fn learn_ledger(&mut self, uid: &JobUid) {
         let Some(job) = self.jobs.get_mut(uid) else { return };
-        (job.concerns, job.unlearned, job.large_slot) = (Concerns::default(), false, None);
+        (job.concerns, job.just_loaded, job.large_slot) = (Concerns::default(), false, None);
         if job.ledger.sealed().is_some() {
             self.locks.unpark(uid);
         }
