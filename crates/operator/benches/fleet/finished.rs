@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use flashjob_api::flashjob::{FlashJob, Phase};
 use flashjob_plan::flashjob::facts::Job;
-use flashjob_plan::flashjob::ledger::{Ended, Ledger, Outcome, Pinned, Progress, Record};
+use flashjob_plan::flashjob::ledger::{
+    DeviceProgress, Ledger, Outcome, Pinned, Record, RecordedEnd,
+};
 use flashjob_plan::flashjob::{Settings, names, owner};
 use flashjob_sim::node::Script;
 use flashjob_sim::{Usage, eventually};
@@ -99,8 +101,9 @@ async fn finished(site: &Site, number: usize) -> Result<()> {
             name: format!("http-disc-{board:06x}"),
             endpoint: endpoint.into(),
         });
-        let (outcome, ended) = (Outcome::Succeeded, Ended { at: Some(at), ..Ended::default() });
-        let (progress, attempt) = (Progress::Final { outcome, tries: 0, ended }, 1);
+        let (outcome, ended) =
+            (Outcome::Succeeded, RecordedEnd { at: Some(at), ..RecordedEnd::default() });
+        let (progress, attempt) = (DeviceProgress::Final { outcome, tries: 0, ended }, 1);
         let previous = Some("0.1.0".to_owned());
         let new = Record::new(&facts.uid, device, &revision, at);
         Record { pinned, progress, attempt, previous, ..new }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flashjob_plan::flashjob::children;
 use flashjob_plan::flashjob::ids::JobUid;
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{Deletion, Kind, NewObject, Plan, names};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -166,7 +166,7 @@ impl FlashJobController {
     }
 
     /// Reads live what may be gone.
-    pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Doubt>) {
+    pub(super) fn check(&mut self, doubts: impl IntoIterator<Item = Unconfirmed>) {
         for doubt in doubts {
             let Some(job) = self.jobs.get(&doubt.job) else {
                 // Not seen or not loaded yet, or gone for good. Only the complete list of jobs tells.

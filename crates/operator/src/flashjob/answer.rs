@@ -5,7 +5,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Refusal};
 use flashjob_plan::flashjob::ids::{JobUid, Target};
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use k8s_openapi::api::core::v1 as core;
 use kube::runtime::events::Event;
@@ -175,14 +175,14 @@ impl FlashJobController {
         match name {
             Some(name) => {
                 let job = uid.clone();
-                self.recheck(Doubt { job, target, kind, name });
+                self.recheck(Unconfirmed { job, target, kind, name });
             }
             None => self.index.set_busy(uid, target, kind, false),
         }
     }
 
     /// Looks again a little later.
-    pub(super) fn recheck(&mut self, doubt: Doubt) {
+    pub(super) fn recheck(&mut self, doubt: Unconfirmed) {
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RECHECK).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::children::{Child, Foreign};
 use flashjob_plan::flashjob::facts::{Pod, Service};
 use flashjob_plan::flashjob::ids::{JobUid, Target};
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::{AttemptEnd, Kind};
 use kube::runtime::events::Event;
 
@@ -28,7 +28,7 @@ pub enum Input {
     /// It is known now which CRDs are there.
     CrdsKnown,
     /// An object has to be read live once more.
-    Recheck(Doubt),
+    Recheck(Unconfirmed),
     /// The Pods of a job that is gone may be over by now.
     Orphans(JobUid),
 }
@@ -51,12 +51,12 @@ pub enum Answer {
         result: kube::Result<()>,
     },
     PodChecked {
-        doubt: Doubt,
+        doubt: Unconfirmed,
         attempt: u32,
         found: Option<Pod>,
     },
     ServiceChecked {
-        doubt: Doubt,
+        doubt: Unconfirmed,
         found: Option<Service>,
     },
     PodsListed(kube::Result<Vec<Child<Pod>>>),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use flashjob_plan::flashjob::children::Child;
 use flashjob_plan::flashjob::facts::{Pod, SILENT_END_GRACE};
 use flashjob_plan::flashjob::ids::JobUid;
-use flashjob_plan::flashjob::index::Doubt;
+use flashjob_plan::flashjob::index::Unconfirmed;
 use flashjob_plan::flashjob::locks::Lock;
 
 use super::controller::FlashJobController;
@@ -90,7 +90,7 @@ impl FlashJobController {
     }
 
     /// An object of a job that is gone has left its watch. It is not looked for: nobody will follow it any more.
-    pub(super) fn orphan_left(&mut self, doubt: &Doubt) {
+    pub(super) fn orphan_left(&mut self, doubt: &Unconfirmed) {
         self.index.forget(&doubt.job, doubt.target, doubt.kind);
         self.mind_orphans(&doubt.job);
     }

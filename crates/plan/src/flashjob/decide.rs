@@ -10,14 +10,14 @@ use crate::flashjob::edits::{Edits, chosen};
 use crate::flashjob::facts::{Job, LedgerState, View};
 use crate::flashjob::finding::{look_up, pin};
 use crate::flashjob::in_use::locks_at_work;
-use crate::flashjob::ledger::{self, Ledger, MOST_DEVICES, Progress, Record};
+use crate::flashjob::ledger::{self, DeviceProgress, Ledger, MOST_DEVICES, Record};
 use crate::flashjob::locks::Lock;
 use crate::flashjob::names;
 use crate::flashjob::plan::{LedgerPlan, Plan};
 use crate::flashjob::rollout::{self, Turn};
 use crate::flashjob::round::Round;
 use crate::flashjob::spec::Invalid;
-use crate::flashjob::status::{self, Verdict};
+use crate::flashjob::status::{self, Conclusion};
 use crate::time::after;
 
 /// Looks at one job and says what to do.
@@ -60,8 +60,8 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     };
     let Some(instances) = view.instances else {
         let message = "waiting for Akri: its CRD instances.akri.sh is not installed";
-        let verdict = Verdict::Waiting { reason: "WaitingForAkri", message: message.into() };
-        return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
+        let conclusion = Conclusion::Waiting { reason: "WaitingForAkri", message: message.into() };
+        return Plan { status: Some(status::plain(job, conclusion)), ..Plan::default() };
     };
     if instances.listing {
         return Plan::default();
@@ -87,8 +87,8 @@ fn begin(view: &View<'_>, now: Timestamp) -> Plan {
     records.extend(more);
     if records.is_empty() {
         let message = "no device fits spec.deviceSelector yet".into();
-        let verdict = Verdict::Waiting { reason: "NoDevices", message };
-        return Plan { status: Some(status::plain(job, verdict)), ..Plan::default() };
+        let conclusion = Conclusion::Waiting { reason: "NoDevices", message };
+        return Plan { status: Some(status::plain(job, conclusion)), ..Plan::default() };
     }
     if records.len() > MOST_DEVICES {
         let plan = stuck(view, Reason::InvalidSpec, &too_many(records.len()));
@@ -138,7 +138,7 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     let mut round = Round::new(view, ledger, now);
     // Devices that failed before give way to those not tried yet: a board that never answers must not keep the places and
     // addresses of boards that would.
-    let again = |record: &Record| matches!(record.progress, Progress::Waiting(Some(_)));
+    let again = |record: &Record| matches!(record.progress, DeviceProgress::Waiting(Some(_)));
     for turn in [false, true] {
         for (index, record) in ledger.records.iter().enumerate() {
             if again(record) == turn {
@@ -163,8 +163,8 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
 fn troubled(view: &View<'_>) -> Option<FlashJobStatus> {
     let trouble = view.trouble?;
     let message = format!("cannot begin, tried again: {trouble}");
-    let verdict = Verdict::Waiting { reason: Reason::CreateRefused.as_str(), message };
-    Some(status::plain(view.job, verdict))
+    let conclusion = Conclusion::Waiting { reason: Reason::CreateRefused.as_str(), message };
+    Some(status::plain(view.job, conclusion))
 }
 
 /// For a job whose look has ended in a panic: `decide` or something it stands on has a fault. Nothing is done for it, and the
@@ -177,8 +177,8 @@ pub fn internal_error(job: &Job, fault: &str, again: Timestamp) -> Plan {
         ledger::message(fault),
         again.strftime("%H:%M:%S UTC")
     );
-    let verdict = Verdict::Stuck { reason: Reason::InternalError, message };
-    let status = Some(status::plain(job, verdict));
+    let conclusion = Conclusion::Stuck { reason: Reason::InternalError, message };
+    let status = Some(status::plain(job, conclusion));
     Plan { status, finished: true, look_again: Some(again), ..Plan::default() }
 }
 
@@ -190,8 +190,8 @@ fn too_many(devices: usize) -> String {
 }
 
 fn stuck(view: &View<'_>, reason: Reason, message: &str) -> Plan {
-    let verdict = Verdict::Stuck { reason, message: message.to_owned() };
-    let (status, idle) = (Some(status::plain(view.job, verdict)), is_quiet(view));
+    let conclusion = Conclusion::Stuck { reason, message: message.to_owned() };
+    let (status, idle) = (Some(status::plain(view.job, conclusion)), is_quiet(view));
     Plan { status, idle, finished: true, ..Plan::default() }
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::flashjob::facts::View;
 use crate::flashjob::in_use::locks_at_work;
 use crate::flashjob::plan::{Deletion, Plan};
-use crate::flashjob::status::{self, Verdict};
+use crate::flashjob::status::{self, Conclusion};
 use crate::time::after;
 
 /// How long an object may take to go before the job says that it waits for it: longer than a Pod's usual grace period.
@@ -61,11 +61,11 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     plan
 }
 
-fn stays(what: &str, since: Timestamp) -> Verdict {
+fn stays(what: &str, since: Timestamp) -> Conclusion {
     let message = format!(
         "being deleted, and waiting for {what}, which was asked to go at {} and has not gone; a Pod goes when its node says so, \
          a Service when its finalizers are served",
         since.strftime("%H:%M:%S UTC")
     );
-    Verdict::Waiting { reason: "Deleting", message }
+    Conclusion::Waiting { reason: "Deleting", message }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use flashjob_api::flashjob::DeviceState;
 
-use crate::flashjob::endpoint::Board;
+use crate::flashjob::endpoint::BoardKey;
 use crate::flashjob::ledger::{Outcome, Pinned, Record};
 use crate::flashjob::round::Round;
 use crate::flashjob::step::{Action, Step, Wait};
@@ -17,7 +17,7 @@ use crate::flashjob::step::{Action, Step, Wait};
 /// once is looked through once, not once for each.
 #[derive(Default)]
 pub(crate) struct Places {
-    by_board: HashMap<Board<'static>, Vec<usize>>,
+    by_board: HashMap<BoardKey<'static>, Vec<usize>>,
     by_instance: HashMap<(String, String), Vec<usize>>,
 }
 

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use crate::flashjob::endpoint::Board;
+use crate::flashjob::endpoint::BoardKey;
 use crate::flashjob::facts::View;
 use crate::flashjob::finding::pin;
 use crate::flashjob::ledger::{Change, Header, Ledger, MOST_DEVICES, Record, SHARD_SIZE};
@@ -122,7 +122,7 @@ pub fn chosen(view: &View<'_>, spec: &Spec, records: &[Record], now: Timestamp) 
         return Vec::new();
     };
     let mut instances_taken: HashSet<(&str, &str)> = HashSet::new();
-    let mut boards_taken: HashSet<Board<'_>> = HashSet::new();
+    let mut boards_taken: HashSet<BoardKey<'_>> = HashSet::new();
     for pinned in records.iter().filter_map(|r| r.pinned.as_ref()) {
         instances_taken.insert((&pinned.namespace, &pinned.name));
         boards_taken.insert(pinned.endpoint.board());

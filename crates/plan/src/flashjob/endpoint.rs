@@ -15,7 +15,7 @@ pub struct Endpoint(String);
 
 /// A board, by the one form of its address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Board<'a>(Cow<'a, str>);
+pub struct BoardKey<'a>(Cow<'a, str>);
 
 impl Endpoint {
     /// As it was given.
@@ -29,8 +29,8 @@ impl Endpoint {
     }
 
     /// The board there.
-    pub fn board(&self) -> Board<'_> {
-        Board(normal(&self.0))
+    pub fn board(&self) -> BoardKey<'_> {
+        BoardKey(normal(&self.0))
     }
 
     /// Whether two addresses are one board.
@@ -57,10 +57,10 @@ impl Display for Endpoint {
     }
 }
 
-impl Board<'_> {
+impl BoardKey<'_> {
     /// The same, to be kept.
-    pub fn into_owned(self) -> Board<'static> {
-        Board(Cow::Owned(self.0.into_owned()))
+    pub fn into_owned(self) -> BoardKey<'static> {
+        BoardKey(Cow::Owned(self.0.into_owned()))
     }
 
     /// Its address.
@@ -69,7 +69,7 @@ impl Board<'_> {
     }
 }
 
-impl Borrow<str> for Board<'_> {
+impl Borrow<str> for BoardKey<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }

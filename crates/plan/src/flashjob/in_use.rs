@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::flashjob::facts::{Children, LedgerState, Pod, Slot, View};
 use crate::flashjob::ids::Target;
-use crate::flashjob::ledger::{Ledger, Progress, Record};
+use crate::flashjob::ledger::{DeviceProgress, Ledger, Record};
 use crate::flashjob::locks::Lock;
 
 /// The locks on boards whose Pods have not ended, and on the node port, for a job that goes or has lost its ledger: none of them is free for
@@ -43,7 +43,7 @@ pub(crate) fn takes_node_port(view: &View<'_>) -> bool {
 /// Whether a device waits for its next attempt.
 pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
     match &record.progress {
-        Progress::Waiting(Some(failed)) => failed.retry_at.is_some_and(|at| at > now),
+        DeviceProgress::Waiting(Some(failed)) => failed.retry_at.is_some_and(|at| at > now),
         _ => false,
     }
 }

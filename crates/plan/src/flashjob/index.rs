@@ -1,7 +1,7 @@
 //! The index the watches keep: every job's Services and Pods, by job and target.
 //!
 //! An object that leaves a watch may be gone, or may only have lost its label. It counts as gone when we know its end
-//! anyway (its attempt is over, or we deleted it); otherwise [`Index`] says that a live read has to settle it.
+//! anyway (its attempt is over, or we deleted it); otherwise [`Index`] says that a live read has to confirm it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,9 +13,9 @@ use crate::flashjob::ids::{JobUid, Target};
 use crate::flashjob::plan::Kind;
 use crate::time::after;
 
-/// Something that has to be read live.
+/// An object that may be gone, until a live read has confirmed it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doubt {
+pub struct Unconfirmed {
     /// The job's uid.
     pub job: JobUid,
     /// The target.
@@ -73,7 +73,7 @@ impl Index {
     }
 
     /// A Pod has left the watch.
-    pub fn pod_left(&mut self, child: &Child<Pod>, now: Timestamp) -> Option<Doubt> {
+    pub fn pod_left(&mut self, child: &Child<Pod>, now: Timestamp) -> Option<Unconfirmed> {
         let deleted = self.ended.remove(&child.facts.uid);
         let slot = self.pod_slot(&child.owner.uid, child.target, child.attempt);
         slot.see(child.facts.clone());
@@ -83,17 +83,17 @@ impl Index {
             slot.gone = true;
             return None;
         }
-        doubt(child, Kind::Pod(child.attempt), slot)
+        unconfirmed(child, Kind::Pod(child.attempt), slot)
     }
 
     /// A Service has left the watch.
-    pub fn service_left(&mut self, child: &Child<Service>) -> Option<Doubt> {
+    pub fn service_left(&mut self, child: &Child<Service>) -> Option<Unconfirmed> {
         let deleted = self.ended.remove(&child.facts.uid);
         let slot = &mut self.target(&child.owner.uid, child.target).service;
         slot.see(child.facts.clone());
         slot.here().filter(|s| s.uid == child.facts.uid)?;
         if !deleted {
-            return doubt(child, Kind::Service, slot);
+            return unconfirmed(child, Kind::Service, slot);
         }
         slot.gone = true;
         None
@@ -105,42 +105,48 @@ impl Index {
     }
 
     /// A list of Pods is complete.
-    pub fn pods_listed(&mut self) -> Vec<Doubt> {
+    pub fn pods_listed(&mut self) -> Vec<Unconfirmed> {
         let Some(listed) = self.listed.remove("pods") else { return Vec::new() };
-        let mut doubts = Vec::new();
+        let mut unconfirmed = Vec::new();
         for (job, targets) in &mut self.jobs {
             for (target, children) in targets {
                 for (attempt, slot) in &mut children.pods {
                     let kind = Kind::Pod(*attempt);
-                    doubts.extend(unlisted(&listed, job, *target, kind, slot, |p| &p.name));
+                    unconfirmed.extend(unlisted(&listed, job, *target, kind, slot, |p| &p.name));
                 }
             }
         }
-        doubts
+        unconfirmed
     }
 
     /// A list of Services is complete.
-    pub fn services_listed(&mut self) -> Vec<Doubt> {
+    pub fn services_listed(&mut self) -> Vec<Unconfirmed> {
         let Some(listed) = self.listed.remove("services") else { return Vec::new() };
-        let mut doubts = Vec::new();
+        let mut unconfirmed = Vec::new();
         for (job, targets) in &mut self.jobs {
             for (target, children) in targets {
                 let slot = &mut children.service;
-                doubts.extend(unlisted(&listed, job, *target, Kind::Service, slot, |s| &s.name));
+                unconfirmed
+                    .extend(unlisted(&listed, job, *target, Kind::Service, slot, |s| &s.name));
             }
         }
-        doubts
+        unconfirmed
     }
 
-    /// A live read has settled a doubt: the object is there, or is not.
-    pub fn pod_checked(&mut self, doubt: &Doubt, attempt: u32, found: Option<Pod>) -> bool {
-        let slot = self.pod_slot(&doubt.job, doubt.target, attempt);
-        settle(slot, found)
+    /// A live read was answered: the object is there, or is not.
+    pub fn pod_checked(
+        &mut self,
+        unconfirmed: &Unconfirmed,
+        attempt: u32,
+        found: Option<Pod>,
+    ) -> bool {
+        let slot = self.pod_slot(&unconfirmed.job, unconfirmed.target, attempt);
+        confirm(slot, found)
     }
 
-    /// A live read has settled a doubt: the object is there, or is not.
-    pub fn service_checked(&mut self, doubt: &Doubt, found: Option<Service>) -> bool {
-        settle(&mut self.target(&doubt.job, doubt.target).service, found)
+    /// A live read was answered: the object is there, or is not.
+    pub fn service_checked(&mut self, unconfirmed: &Unconfirmed, found: Option<Service>) -> bool {
+        confirm(&mut self.target(&unconfirmed.job, unconfirmed.target).service, found)
     }
 
     /// A write to an object begins or ends; meanwhile nobody else touches it.
@@ -230,13 +236,13 @@ fn forget(targets: &mut HashMap<Target, Children>, target: Target, kind: Kind) {
     }
 }
 
-fn doubt<T, F>(child: &Child<F>, kind: Kind, slot: &mut Slot<T>) -> Option<Doubt>
+fn unconfirmed<T, F>(child: &Child<F>, kind: Kind, slot: &mut Slot<T>) -> Option<Unconfirmed>
 where
     F: Named,
 {
     slot.busy = true;
     let (job, target) = (child.owner.uid.clone(), child.target);
-    Some(Doubt { job, target, kind, name: child.facts.name().to_owned() })
+    Some(Unconfirmed { job, target, kind, name: child.facts.name().to_owned() })
 }
 
 fn unlisted<T: Versioned>(
@@ -246,15 +252,15 @@ fn unlisted<T: Versioned>(
     kind: Kind,
     slot: &mut Slot<T>,
     name: impl Fn(&T) -> &String,
-) -> Option<Doubt> {
+) -> Option<Unconfirmed> {
     let name = slot.here().filter(|o| !slot.busy && !listed.contains(o.uid())).map(name)?.clone();
     slot.busy = true;
-    Some(Doubt { job: job.clone(), target, kind, name })
+    Some(Unconfirmed { job: job.clone(), target, kind, name })
 }
 
 /// Says whether the object is still there although no watch shows it. It is known by its uid: labels can be taken off, and
 /// another object of that name is not the one.
-fn settle<T: Versioned>(slot: &mut Slot<T>, found: Option<T>) -> bool {
+fn confirm<T: Versioned>(slot: &mut Slot<T>, found: Option<T>) -> bool {
     slot.busy = false;
     let known = slot.seen.as_ref().map(|s| s.uid().to_owned());
     match found.filter(|f| known.as_deref() == Some(f.uid())) {

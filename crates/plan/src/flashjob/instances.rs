@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::endpoint::{BoardKey, Endpoint};
 
 /// The most that timeouts.offlineSeconds can be.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -69,7 +69,7 @@ pub struct Instances {
     by_key: HashMap<String, HashMap<String, Instance>>,
     by_uid: HashMap<String, (String, String)>,
     by_name: HashMap<String, Vec<String>>,
-    by_board: HashMap<Board<'static>, Vec<(String, String)>>,
+    by_board: HashMap<BoardKey<'static>, Vec<(String, String)>>,
     /// The first list is under way: what is here is there, what is not may still come.
     pub listing: bool,
     /// When the first list was complete: since when it is known what is not there.

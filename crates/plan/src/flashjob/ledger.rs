@@ -19,7 +19,7 @@ mod reader;
 mod record;
 mod stored;
 pub use reader::{MOST_DEVICES, Reader};
-pub use record::{Ended, Failed, Outcome, Pinned, Progress, Record};
+pub use record::{DeviceProgress, Failed, Outcome, Pinned, Record, RecordedEnd};
 use stored::Stored;
 
 /// Devices per ConfigMap: well under the 1 MiB an object may have, with messages of 256 bytes.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::ids::JobUid;
-use crate::flashjob::ledger::{Outcome, Progress, Record};
+use crate::flashjob::ledger::{DeviceProgress, Outcome, Record};
 
 mod lock;
 mod parked;
@@ -323,7 +323,7 @@ impl Locks {
 fn flash(record: &Record) -> Option<(&Endpoint, Timestamp)> {
     let pinned = record.pinned.as_ref().filter(|_| !record.dropped)?;
     match &record.progress {
-        Progress::Final { outcome: Outcome::Succeeded, ended, .. } => {
+        DeviceProgress::Final { outcome: Outcome::Succeeded, ended, .. } => {
             Some((&pinned.endpoint, ended.at?))
         }
         _ => None,

@@ -13,7 +13,7 @@ use crate::flashjob::decide::decide;
 use crate::flashjob::endpoint::Endpoint;
 use crate::flashjob::facts::{Job, LedgerState, Settings, View};
 use crate::flashjob::instances::Instances;
-use crate::flashjob::ledger::{self, Ended, Ledger, Outcome, Pinned, Progress, Record};
+use crate::flashjob::ledger::{self, DeviceProgress, Ledger, Outcome, Pinned, Record, RecordedEnd};
 use crate::flashjob::locks::{Lock, Locks, Seniority};
 use crate::flashjob::plan::LedgerPlan;
 use crate::flashjob::rollout::{self, Turn};
@@ -178,7 +178,7 @@ pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize
     let spec = Spec { delay_seconds: 0, ..spec.clone() };
     let mut ledger = ledger.clone();
     for record in ledger.records.iter_mut().filter(|r| takes_a_place(r)) {
-        record.progress = Progress::Waiting(None);
+        record.progress = DeviceProgress::Waiting(None);
     }
     (ledger.header.batch, ledger.header.released, ledger.header.batch_ended) = (0, 0, None);
     let mut batches = vec![None; ledger.records.len()];
@@ -187,8 +187,8 @@ pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize
         for (record, batch) in ledger.records[places.clone()].iter_mut().zip(&mut batches[places]) {
             if record.outcome().is_none() {
                 *batch = Some(header.batch);
-                let (outcome, ended) = (Outcome::Succeeded, Ended::default());
-                record.progress = Progress::Final { outcome, tries: 0, ended };
+                let (outcome, ended) = (Outcome::Succeeded, RecordedEnd::default());
+                record.progress = DeviceProgress::Final { outcome, tries: 0, ended };
             }
         }
         ledger.header = *header;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::flashjob::end::End;
 use crate::flashjob::facts::Pod;
-use crate::flashjob::ledger::{self, Ended, Failed, Outcome, Progress, Record};
+use crate::flashjob::ledger::{self, DeviceProgress, Failed, Outcome, Record, RecordedEnd};
 use crate::flashjob::plan::AttemptEnd;
 use crate::flashjob::round::Round;
 use crate::flashjob::step::{Action, Step, Wait};
@@ -20,7 +20,7 @@ impl Round<'_> {
     /// Records the end of an attempt, or of the device's whole way.
     pub(crate) fn end(&self, index: usize, record: &Record, pod: Option<&Pod>, end: End) -> Step {
         let message = ledger::message(&end.message);
-        let ended = Ended {
+        let ended = RecordedEnd {
             at: Some(self.now),
             reason: end.reason.map(|r| r.as_str().to_owned()),
             message: Some(message.clone()).filter(|m| !m.is_empty()),
@@ -35,11 +35,11 @@ impl Round<'_> {
             Some(tries) => {
                 let retry_at = self.back_off(tries.get());
                 let failed = Failed { tries, ended, retry_at: Some(retry_at) };
-                let progress = Progress::Waiting(Some(failed));
+                let progress = DeviceProgress::Waiting(Some(failed));
                 Record { progress, turn: retry_at, ..record.clone() }
             }
             None => {
-                let progress = Progress::Final { outcome: end.outcome, tries, ended };
+                let progress = DeviceProgress::Final { outcome: end.outcome, tries, ended };
                 Record { progress, ..record.clone() }
             }
         };
@@ -95,7 +95,7 @@ impl Round<'_> {
 pub(crate) fn given_up(record: &Record, failed: &Failed) -> Step {
     let Failed { tries, ended, .. } = failed.clone();
     let wait = recording().since(ended.at);
-    let progress = Progress::Final { outcome: Outcome::Failed, tries: tries.get(), ended };
+    let progress = DeviceProgress::Final { outcome: Outcome::Failed, tries: tries.get(), ended };
     wait.then(Action::Write(Record { progress, ..record.clone() }))
 }
 

@@ -13,11 +13,11 @@ use jiff::Timestamp;
 
 use crate::flashjob::addresses::Waiting;
 use crate::flashjob::duplicates::Places;
-use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::endpoint::{BoardKey, Endpoint};
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, View};
 use crate::flashjob::ids::Target;
 use crate::flashjob::in_use::{pod_in_use, rests, takes_node_port};
-use crate::flashjob::ledger::{Change, Ledger, Outcome, Progress, Record};
+use crate::flashjob::ledger::{Change, DeviceProgress, Ledger, Outcome, Record};
 use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::Plan;
 use crate::flashjob::results::given_up;
@@ -56,10 +56,10 @@ pub struct Round<'a> {
     /// A device would use it now, were it free.
     pub(crate) node_port_wanted: bool,
     /// Boards that entries of this job hold.
-    pub(crate) locked: HashSet<Board<'a>>,
+    pub(crate) locked: HashSet<BoardKey<'a>>,
     /// Pods that may still talk to their board although no attempt is open for them: given up, or of another firmware, or of
     /// a device that has left the job. By the board.
-    pub(crate) left_behind: HashMap<Board<'a>, &'a Pod>,
+    pub(crate) left_behind: HashMap<BoardKey<'a>, &'a Pod>,
     /// Which entries are at which board; worked out when it is first asked for.
     pub(crate) places: Option<Places>,
     /// Why nothing new may start, for good.
@@ -151,26 +151,26 @@ impl<'a> Round<'a> {
             return Step::Left;
         }
         match &record.progress {
-            Progress::Open { .. } => self.attempt(index, record, dropped),
+            DeviceProgress::Open { .. } => self.attempt(index, record, dropped),
             _ if !current => self.renew(record, &self.ledger.header.revision, "not its turn yet"),
-            Progress::Duplicate { .. } if dropped => Step::Final(Outcome::Skipped),
-            Progress::Duplicate { .. } => self.stand_in(index, record),
-            Progress::Final { outcome: Outcome::Failed, .. }
+            DeviceProgress::Duplicate { .. } if dropped => Step::Final(Outcome::Skipped),
+            DeviceProgress::Duplicate { .. } => self.stand_in(index, record),
+            DeviceProgress::Final { outcome: Outcome::Failed, .. }
                 if !dropped && self.asked_again(record) =>
             {
                 self.renew(record, &record.revision, "asked for again")
             }
-            Progress::Final { outcome, .. } => Step::Final(*outcome),
+            DeviceProgress::Final { outcome, .. } => Step::Final(*outcome),
             // Taken out between two attempts.
-            Progress::Waiting(Some(failed)) if dropped => given_up(record, failed),
-            Progress::Waiting(_) if !self.view.settled => {
+            DeviceProgress::Waiting(Some(failed)) if dropped => given_up(record, failed),
+            DeviceProgress::Waiting(_) if !self.view.settled => {
                 Wait::new(DeviceState::Pending, SETTLING).into()
             }
-            Progress::Waiting(None) if index >= self.bound => {
+            DeviceProgress::Waiting(None) if index >= self.bound => {
                 Step::Rests(Wait::new(DeviceState::Pending, "its batch has not begun"))
             }
-            Progress::Waiting(None) if self.is_passed_over(index, record) => Step::PassedOver,
-            Progress::Waiting(failed) => self.prepare(index, record, failed.as_ref()),
+            DeviceProgress::Waiting(None) if self.is_passed_over(index, record) => Step::PassedOver,
+            DeviceProgress::Waiting(failed) => self.prepare(index, record, failed.as_ref()),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::time::after;
 const SENTENCE_BYTES: usize = 1024;
 
 /// What is to be said of the job as a whole.
-pub enum Verdict {
+pub enum Conclusion {
     /// It cannot begin yet.
     Waiting {
         /// One word.
@@ -45,9 +45,9 @@ pub enum Verdict {
 }
 
 /// The status of a job that has no devices at work: it waits, or is stuck.
-pub fn plain(job: &Job, verdict: Verdict) -> FlashJobStatus {
+pub fn plain(job: &Job, conclusion: Conclusion) -> FlashJobStatus {
     let mut status = FlashJobStatus::default();
-    conclude(job.generation, &mut status, verdict);
+    conclude(job.generation, &mut status, conclusion);
     status
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Standing<'a> {
 impl Standing<'_> {
     /// The status that says so.
     pub fn into_status(self) -> FlashJobStatus {
-        let (verdict, finished) = (self.verdict(), self.is_finished());
+        let (conclusion, finished) = (self.conclusion(), self.is_finished());
         let Standing { view: View { job, .. }, ledger, summary, .. } = self;
         let counts = summary.counts;
         let mut status = FlashJobStatus {
@@ -87,7 +87,7 @@ impl Standing<'_> {
         }
         // What the ledger has not taken in yet is not spoken of: the firmware before may be done where this one is not.
         let generation = job.spec.as_ref().map_or(job.generation, |_| ledger.header.generation);
-        conclude(generation, &mut status, verdict);
+        conclude(generation, &mut status, conclusion);
         status
     }
 
@@ -102,18 +102,18 @@ impl Standing<'_> {
         (self.all_final() || self.halt.is_some()) && self.ledger.header.completed.is_some()
     }
 
-    fn verdict(&self) -> Verdict {
+    fn conclusion(&self) -> Conclusion {
         let (finished, message) = (self.is_finished(), self.message());
         let Summary { counts, superseded, failures, .. } = &self.summary;
         match &self.view.job.spec {
             Err(invalid) => {
-                Verdict::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() }
+                Conclusion::Stuck { reason: Reason::InvalidSpec, message: invalid.0.clone() }
             }
-            _ if finished && !self.all_final() => Verdict::Stuck {
+            _ if finished && !self.all_final() => Conclusion::Stuck {
                 reason: self.halt.unwrap_or(Reason::Aborted),
                 message: format!("{message}; {}", why_halted(self.halt)),
             },
-            _ if finished && counts.failed + superseded == 0 => Verdict::Complete(message),
+            _ if finished && counts.failed + superseded == 0 => Conclusion::Complete(message),
             _ if finished => {
                 // What another job has flashed is not done by this one.
                 let superseded = counts.failed == 0;
@@ -125,17 +125,19 @@ impl Standing<'_> {
                     }
                     None => message,
                 };
-                Verdict::Failed { reason, message }
+                Conclusion::Failed { reason, message }
             }
             Ok(spec) if spec.suspend => {
-                Verdict::Suspended(format!("held by spec.suspend: {message}"))
+                Conclusion::Suspended(format!("held by spec.suspend: {message}"))
             }
-            Ok(_) if nothing_began(self.ledger) => Verdict::Waiting { reason: "Starting", message },
+            Ok(_) if nothing_began(self.ledger) => {
+                Conclusion::Waiting { reason: "Starting", message }
+            }
             Ok(_) => match self.view.trouble {
-                None => Verdict::Working(message),
-                Some(trouble) => {
-                    Verdict::Working(format!("{message}; the ledger cannot be written: {trouble}"))
-                }
+                None => Conclusion::Working(message),
+                Some(trouble) => Conclusion::Working(format!(
+                    "{message}; the ledger cannot be written: {trouble}"
+                )),
             },
         }
     }
@@ -198,20 +200,20 @@ fn sentence(counts: &Counts) -> String {
 }
 
 /// Writes phase, message and all conditions.
-fn conclude(generation: i64, status: &mut FlashJobStatus, verdict: Verdict) {
-    let (phase, reason, message) = match &verdict {
-        Verdict::Waiting { reason, message } => (Phase::Pending, *reason, message),
-        Verdict::Working(message) => (Phase::InProgress, "Flashing", message),
-        Verdict::Suspended(message) => (Phase::Suspended, "Suspended", message),
-        Verdict::Complete(message) => (Phase::Completed, "Completed", message),
-        Verdict::Failed { reason, message } => (Phase::Failed, *reason, message),
-        Verdict::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
+fn conclude(generation: i64, status: &mut FlashJobStatus, conclusion: Conclusion) {
+    let (phase, reason, message) = match &conclusion {
+        Conclusion::Waiting { reason, message } => (Phase::Pending, *reason, message),
+        Conclusion::Working(message) => (Phase::InProgress, "Flashing", message),
+        Conclusion::Suspended(message) => (Phase::Suspended, "Suspended", message),
+        Conclusion::Complete(message) => (Phase::Completed, "Completed", message),
+        Conclusion::Failed { reason, message } => (Phase::Failed, *reason, message),
+        Conclusion::Stuck { reason, message } => (Phase::Failed, reason.as_str(), message),
     };
     let message = ledger::cut(message.clone(), SENTENCE_BYTES);
-    let works = matches!(verdict, Verdict::Waiting { .. } | Verdict::Working(_));
-    let complete = matches!(verdict, Verdict::Complete(_));
-    let failed = matches!(verdict, Verdict::Failed { .. } | Verdict::Stuck { .. });
-    let suspended = matches!(verdict, Verdict::Suspended(_));
+    let works = matches!(conclusion, Conclusion::Waiting { .. } | Conclusion::Working(_));
+    let complete = matches!(conclusion, Conclusion::Complete(_));
+    let failed = matches!(conclusion, Conclusion::Failed { .. } | Conclusion::Stuck { .. });
+    let suspended = matches!(conclusion, Conclusion::Suspended(_));
     let conditions = [
         ("Complete", complete),
         ("Failed", failed),

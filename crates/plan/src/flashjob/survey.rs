@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 
 use crate::flashjob::end;
-use crate::flashjob::endpoint::Board;
+use crate::flashjob::endpoint::BoardKey;
 use crate::flashjob::facts::{Children, Pod, Service, Slot, View};
 use crate::flashjob::ids::Target;
 use crate::flashjob::in_use::{in_use, rests};
@@ -23,7 +23,7 @@ pub(crate) struct Survey<'a> {
     /// The Service that has waited longest for an address.
     pub waiting: Option<&'a Service>,
     /// Boards that entries of this job hold.
-    pub locked: HashSet<Board<'a>>,
+    pub locked: HashSet<BoardKey<'a>>,
     /// The records that have objects, by target.
     pub at_hand: HashMap<Target, &'a Record>,
     /// The same by place.
@@ -72,7 +72,11 @@ impl<'a> Survey<'a> {
     /// The Pods that no open attempt is about and whose end has not been seen, by their boards: given up, or of another
     /// firmware, or of a device that has left the job. That one has not started is no comfort: its node may be late with
     /// the news.
-    pub fn left_behind(&self, view: &'a View<'a>, now: Timestamp) -> HashMap<Board<'a>, &'a Pod> {
+    pub fn left_behind(
+        &self,
+        view: &'a View<'a>,
+        now: Timestamp,
+    ) -> HashMap<BoardKey<'a>, &'a Pod> {
         let mut left = HashMap::new();
         for (target, children) in view.children {
             let open = self.at_hand.get(target).filter(|r| r.is_open()).map(|r| r.attempt);

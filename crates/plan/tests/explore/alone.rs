@@ -2,19 +2,24 @@
 
 use crate::check::at_work_on_shared;
 use crate::moves::Move;
-use crate::operator::{Operator, Step};
-use crate::state::{Board, State};
+use crate::operator::{Operator, Reconciled};
+use crate::state::{SharedBoard, WorldState};
 
 /// Whether what this job does now and what the other does make no difference to each other, so that one order of the two
 /// is as good as any: its next moves leave the shared board alone, and nothing the other may do meanwhile changes them.
-pub fn is_alone(operator: &mut Operator, state: &State, job: u8, all: &[(Move, State)]) -> bool {
+pub fn is_alone(
+    operator: &mut Operator,
+    state: &WorldState,
+    job: u8,
+    all: &[(Move, WorldState)],
+) -> bool {
     let mut mine = all.iter().filter(|(m, _)| m.job() == Some(job)).peekable();
     if !mine.clone().any(|(m, _)| m.is_due()) {
         return false;
     }
     let board = operator.board(state);
     let at_work = at_work_on_shared(operator, state);
-    let apart = |(_, next): &(Move, State)| {
+    let apart = |(_, next): &(Move, WorldState)| {
         operator.board(next) == board && at_work_on_shared(operator, next) == at_work
     };
     if mine.peek().is_none() || !mine.all(apart) {
@@ -34,11 +39,12 @@ pub fn is_alone(operator: &mut Operator, state: &State, job: u8, all: &[(Move, S
     }
     may_be.iter().all(|board| {
         let then = operator.look_with(state, mine, board);
-        then.holder == board.holder && Step { holder: step.holder, ..Step::clone(&then) } == *step
+        then.holder == board.holder
+            && Reconciled { holder: step.holder, ..Reconciled::clone(&then) } == *step
     })
 }
 
-fn vary(boards: &mut Vec<Board>, change: impl Fn(&mut Board)) {
+fn vary(boards: &mut Vec<SharedBoard>, change: impl Fn(&mut SharedBoard)) {
     let mut more = boards.clone();
     more.iter_mut().for_each(change);
     boards.extend(more);

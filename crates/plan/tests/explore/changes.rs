@@ -4,11 +4,11 @@
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
 
 use crate::moves::Detail;
-use crate::operator::{Operator, Step, is_shared};
-use crate::state::{Device, Job, Late, Phase, Pod, Real, Service, State, Truth, Write};
+use crate::operator::{Operator, Reconciled, is_shared};
+use crate::state::{Device, Job, Late, Phase, Pod, Real, Service, Truth, WorldState, Write};
 
 /// What `act` does with a plan.
-pub fn act(state: &mut State, job: usize, step: &Step, detail: Detail) {
+pub fn act(state: &mut WorldState, job: usize, step: &Reconciled, detail: Detail) {
     let mine = &mut state.jobs[job];
     for device in &step.forget_services {
         mine.devices[*device as usize].service = Service::None;
@@ -39,7 +39,7 @@ pub fn act(state: &mut State, job: usize, step: &Step, detail: Detail) {
 }
 
 /// A write of the ledger arrives. If somebody else has written, it is refused, and the ledger is read again.
-pub fn acknowledge(operator: &Operator, state: &mut State, job: u8, next: u32) {
+pub fn acknowledge(operator: &Operator, state: &mut WorldState, job: u8, next: u32) {
     let job = &mut state.jobs[job as usize];
     job.flushing = None;
     if job.server == job.known {
@@ -52,7 +52,7 @@ pub fn acknowledge(operator: &Operator, state: &mut State, job: u8, next: u32) {
     job.settled = (job.settled && agrees) || !open;
 }
 
-pub fn list(state: &mut State, job: u8) {
+pub fn list(state: &mut WorldState, job: u8) {
     let job = &mut state.jobs[job as usize];
     (job.listing, job.settled) = (false, true);
     for pod in job.devices.iter_mut().flat_map(|d| &mut d.pods).filter(|p| p.real.is_some()) {
@@ -63,7 +63,7 @@ pub fn list(state: &mut State, job: u8) {
 }
 
 /// A delete arrives. A running container takes its time to end, all else goes at once.
-pub fn end_pod(state: &mut State, job: u8, device: u8, attempt: u8) {
+pub fn end_pod(state: &mut WorldState, job: u8, device: u8, attempt: u8) {
     let now = state.now;
     let pod = state.pod(job, device, attempt);
     pod.write = Write::None;
@@ -93,7 +93,7 @@ pub fn forget(device: &mut Device, record: &Record) {
 }
 
 /// A flash that ended well in the very moment in which it was given up is made again: no deadline is without that.
-pub fn forgive(operator: &Operator, state: &mut State) {
+pub fn forgive(operator: &Operator, state: &mut WorldState) {
     for job in &mut state.jobs {
         for (device, record) in job.devices.iter_mut().zip(&operator.ledger(job.server).records) {
             let late = !record.is_open()
@@ -106,7 +106,7 @@ pub fn forgive(operator: &Operator, state: &mut State) {
     }
 }
 
-pub fn arrive(state: &mut State, j: u8, late: Late) {
+pub fn arrive(state: &mut WorldState, j: u8, late: Late) {
     let now = state.now;
     match late {
         Late::Ledger { next, .. } => state.job(j).server = next,
@@ -127,7 +127,7 @@ pub fn arrive(state: &mut State, j: u8, late: Late) {
 }
 
 /// A new process: it reads the ledger, lists what is there, and holds the boards of open attempts.
-pub fn crash(operator: &Operator, state: &mut State) {
+pub fn crash(operator: &Operator, state: &mut WorldState) {
     state.crashes -= 1;
     state.holder = None;
     for (j, job) in (0..).zip(&mut state.jobs) {
@@ -183,7 +183,7 @@ fn restart(operator: &Operator, job: &mut Job) {
 }
 
 /// Leaves out what makes no difference any more.
-pub fn tidy(state: &mut State) {
+pub fn tidy(state: &mut WorldState) {
     for job in &mut state.jobs {
         for device in &mut job.devices {
             device.pods.retain(|p| p.real.is_some() || p.seen.is_some() || p.busy());

@@ -2,8 +2,8 @@
 
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
 
-use crate::operator::{Operator, Step, is_shared};
-use crate::state::{Device, Job, Phase, Pod, Service, State, Truth, Write};
+use crate::operator::{Operator, Reconciled, is_shared};
+use crate::state::{Device, Job, Phase, Pod, Service, Truth, WorldState, Write};
 
 /// A Pod whose container runs, or will when a kubelet comes to it: the permit is there.
 fn may_run(record: &Record, pod: &Pod) -> bool {
@@ -16,7 +16,7 @@ fn may_run(record: &Record, pod: &Pod) -> bool {
 }
 
 /// How many Pods may work on the board that both jobs have.
-pub fn at_work_on_shared(operator: &Operator, state: &State) -> usize {
+pub fn at_work_on_shared(operator: &Operator, state: &WorldState) -> usize {
     let count = |job: &Job| {
         let records = &operator.ledger(job.server).records;
         let shared = records.iter().zip(&job.devices).find(|(r, _)| is_shared(r));
@@ -26,7 +26,7 @@ pub fn at_work_on_shared(operator: &Operator, state: &State) -> usize {
 }
 
 /// What must hold in every state.
-pub fn state(operator: &Operator, state: &State) -> Result<(), String> {
+pub fn state(operator: &Operator, state: &WorldState) -> Result<(), String> {
     let mut at_work: Vec<&str> = Vec::new();
     for (job, facts) in state.jobs.iter().zip(&operator.jobs) {
         let most = facts.spec.as_ref().map_or(0, |spec| spec.max_parallel);
@@ -57,7 +57,12 @@ pub fn state(operator: &Operator, state: &State) -> Result<(), String> {
 }
 
 /// What must hold of every step: nothing is ended before its result is safe, and nothing begun beyond the budget.
-pub fn step(operator: &Operator, state: &State, job: usize, step: &Step) -> Result<(), String> {
+pub fn step(
+    operator: &Operator,
+    state: &WorldState,
+    job: usize,
+    step: &Reconciled,
+) -> Result<(), String> {
     let mine = &state.jobs[job];
     let safe = &operator.ledger(mine.server).records;
     for (device, attempt) in &step.end_pods {
@@ -111,7 +116,7 @@ fn is_doubtful(record: &Record, device: &Device) -> bool {
 }
 
 /// A state in which nothing is left to happen: everything must be done and nothing left behind.
-pub fn end(operator: &mut Operator, state: &State) -> Result<(), String> {
+pub fn end(operator: &mut Operator, state: &WorldState) -> Result<(), String> {
     for job in 0..state.jobs.len() {
         if !operator.look(state, job).finished {
             return Err(format!("nothing can happen, and job {job} is not finished"));

@@ -61,8 +61,8 @@ impl Known<'_> {
         }
         if service == Service::Gone {
             self.index.set_busy(&uid, self.target, kind, false);
-            if let Some(doubt) = self.index.service_left(&child) {
-                self.index.service_checked(&doubt, None);
+            if let Some(unconfirmed) = self.index.service_left(&child) {
+                self.index.service_checked(&unconfirmed, None);
             }
         }
     }
@@ -95,8 +95,8 @@ impl Known<'_> {
     /// A Pod leaves the watch, and a live read does not find it.
     fn leave(&mut self, attempt: u32, seen: Real) {
         let child = self.child(attempt, pod_facts(seen, &self.board));
-        if let Some(doubt) = self.index.pod_left(&child, at(seen.created)) {
-            self.index.pod_checked(&doubt, attempt, None);
+        if let Some(unconfirmed) = self.index.pod_left(&child, at(seen.created)) {
+            self.index.pod_checked(&unconfirmed, attempt, None);
         }
     }
 

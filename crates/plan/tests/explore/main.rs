@@ -32,7 +32,7 @@ mod view;
 use moves::Detail;
 use operator::Operator;
 use serde_json::{Value, json};
-use state::{Device, Faults, Job, Service, State, Truth};
+use state::{Device, Faults, Job, Service, Truth, WorldState};
 
 /// How often the operator is killed: as a rule, and when there is time.
 #[expect(clippy::disallowed_methods)] // a test has no arguments
@@ -61,7 +61,7 @@ fn explore(jobs: &[(&[&str], Value)], crashes: u8, left: Faults, detail: Detail)
             left,
         });
     }
-    let first = State { now: 1, jobs: begun, holder: None, crashes };
+    let first = WorldState { now: 1, jobs: begun, holder: None, crashes };
     let devices: Vec<&[&str]> = jobs.iter().map(|(devices, _)| *devices).collect();
     let began = std::time::Instant::now();
     let visited = search::visit(&mut operator, first, detail);

@@ -7,7 +7,7 @@ use crate::alone::is_alone;
 use crate::changes::{acknowledge, act, arrive, crash, end_pod, forget, forgive, list, tidy};
 use crate::check;
 use crate::operator::Operator;
-use crate::state::{Late, Phase, Service, State, Truth, Write};
+use crate::state::{Late, Phase, Service, Truth, WorldState, Write};
 
 /// The moves; numbers are the job, the device in it, and the attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,9 +82,9 @@ pub struct Detail {
 /// Everything that can happen now, with what comes of it. What the operator does wrong in it is said at once.
 pub fn moves(
     operator: &mut Operator,
-    state: &State,
+    state: &WorldState,
     detail: Detail,
-) -> Result<Vec<(Move, State)>, String> {
+) -> Result<Vec<(Move, WorldState)>, String> {
     let mut all = Vec::new();
     let mut again: Option<u16> = None;
     for job in 0..state.jobs.len() {
@@ -97,7 +97,7 @@ pub fn moves(
         }
         again = again.into_iter().chain(step.again).min();
     }
-    let mut push = |what: Move, change: &dyn Fn(&mut State)| {
+    let mut push = |what: Move, change: &dyn Fn(&mut WorldState)| {
         let mut next = state.clone();
         change(&mut next);
         all.push((what, next));
@@ -146,7 +146,7 @@ pub fn moves(
                 }
                 let Some(real) = pod.real else { continue };
                 let permitted = record.has_permit() && record.attempt == u32::from(a);
-                let set = |s: &mut State, phase| {
+                let set = |s: &mut WorldState, phase| {
                     let real = s.pod(j, d, a).real.as_mut().unwrap();
                     real.phase = phase;
                     if phase == Phase::Running {

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::facts::Known;
-use crate::state::{self, Board, Id, State};
+use crate::state::{self, Id, SharedBoard, WorldState};
 use crate::view::view;
 
 /// The board that both jobs have.
@@ -30,7 +30,7 @@ const WITNESS: &str = "witness";
 
 /// What one look leads to.
 #[derive(Clone, Default, PartialEq)]
-pub struct Step {
+pub struct Reconciled {
     /// The ledger it asks for.
     pub ledger: Option<Id>,
     pub make_services: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct Operator {
     pub ledgers: Vec<Ledger>,
     ids: HashMap<BTreeMap<String, String>, Id>,
     instances: Instances,
-    steps: HashMap<u64, Rc<Step>>,
+    steps: HashMap<u64, Rc<Reconciled>>,
 }
 
 impl Operator {
@@ -131,13 +131,18 @@ impl Operator {
     }
 
     /// What a look at this job leads to now.
-    pub fn look(&mut self, state: &State, job: usize) -> Rc<Step> {
+    pub fn look(&mut self, state: &WorldState, job: usize) -> Rc<Reconciled> {
         let board = self.board(state);
         self.look_with(state, job, &board)
     }
 
     /// The same, were this known of the shared board.
-    pub fn look_with(&mut self, state: &State, job: usize, board: &Board) -> Rc<Step> {
+    pub fn look_with(
+        &mut self,
+        state: &WorldState,
+        job: usize,
+        board: &SharedBoard,
+    ) -> Rc<Reconciled> {
         let key = key(state, job, board);
         if let Some(step) = self.steps.get(&key) {
             return step.clone();
@@ -150,7 +155,7 @@ impl Operator {
         let children = index.children(&facts.uid);
         let view = view(facts, ledger, &self.instances, children, &locks, mine.settled);
         let plan = decide(&view, at(state.now));
-        let mut step = Step { holds: mine.holds, wants: mine.wants, ..Step::default() };
+        let mut step = Reconciled { holds: mine.holds, wants: mine.wants, ..Reconciled::default() };
         if let Some(held) = plan.held_locks.clone() {
             step.holds = held.contains(&shared());
             locks.hold(&facts.uid, held);
@@ -164,7 +169,7 @@ impl Operator {
         step
     }
 
-    fn read(&mut self, plan: Plan, known: Id, step: &mut Step) {
+    fn read(&mut self, plan: Plan, known: Id, step: &mut Reconciled) {
         let ledger = self.ledger(known).clone();
         let device = |target: &Target| {
             let place = ledger.records.iter().position(|r| &r.target == target);
@@ -221,7 +226,7 @@ impl Operator {
     }
 
     /// What is known of the shared board.
-    pub fn board(&self, state: &State) -> Board {
+    pub fn board(&self, state: &WorldState) -> SharedBoard {
         let flashed = |job: &state::Job| {
             let records = &self.ledger(job.known).records;
             let shared = records.iter().find(|r| is_shared(r))?;
@@ -229,7 +234,7 @@ impl Operator {
             let at = shared.ended().and_then(|ended| ended.at).filter(|_| done);
             at.and_then(|at| u16::try_from(at.as_second()).ok())
         };
-        Board {
+        SharedBoard {
             holder: state.holder,
             holds: state.jobs.iter().map(|job| job.holds).collect(),
             wants: state.jobs.iter().map(|job| job.wants).collect(),
@@ -237,7 +242,7 @@ impl Operator {
         }
     }
 
-    fn locks(&self, state: &State, mine: usize, board: &Board) -> Locks {
+    fn locks(&self, state: &WorldState, mine: usize, board: &SharedBoard) -> Locks {
         let mut locks = Locks::default();
         let witness = Seniority { created: at(0), ..Seniority::default() };
         locks.introduce(&WITNESS.into(), witness);
@@ -273,7 +278,7 @@ impl Operator {
     }
 
     /// What the operator knows of a job's objects.
-    fn index(&self, state: &State, job: usize) -> Index {
+    fn index(&self, state: &WorldState, job: usize) -> Index {
         let (mut index, facts, mine) = (Index::default(), &self.jobs[job], &state.jobs[job]);
         let shape = &facts.spec.as_ref().unwrap().access.shape;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
@@ -294,7 +299,7 @@ pub fn is_shared(record: &Record) -> bool {
 }
 
 /// Everything a look at this job depends on.
-fn key(state: &State, job: usize, board: &Board) -> u64 {
+fn key(state: &WorldState, job: usize, board: &SharedBoard) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mine = &state.jobs[job];
     (job, state.now, mine.known, mine.settled, board).hash(&mut hasher);

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::check;
 use crate::moves::{Detail, Move, moves};
 use crate::operator::Operator;
-use crate::state::State;
+use crate::state::WorldState;
 
 /// How large the world was.
 pub struct Visited {
@@ -16,7 +16,11 @@ pub struct Visited {
 }
 
 /// Visits everything; a fault is told as the moves that lead to it.
-pub fn visit(operator: &mut Operator, first: State, detail: Detail) -> Result<Visited, String> {
+pub fn visit(
+    operator: &mut Operator,
+    first: WorldState,
+    detail: Detail,
+) -> Result<Visited, String> {
     let mut known: HashMap<u64, u32> = HashMap::from([(print(&first), 0)]);
     let mut came_by: Vec<(u32, Option<Move>)> = vec![(0, None)];
     let mut edges: Vec<(u32, u32)> = Vec::new();
@@ -77,7 +81,7 @@ fn stranded(states: usize, edges: &[(u32, u32)], ends: Vec<u32>) -> Option<u32> 
     good.iter().position(|good| !good).and_then(|state| u32::try_from(state).ok())
 }
 
-fn print(state: &State) -> u64 {
+fn print(state: &WorldState) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()

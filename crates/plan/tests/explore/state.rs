@@ -7,7 +7,7 @@ use crate::facts;
 pub type Id = u32;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct WorldState {
     /// Seconds since the beginning.
     pub now: u16,
     pub jobs: Vec<Job>,
@@ -67,7 +67,7 @@ pub enum Truth {
 
 /// What the operator knows of the board that both jobs have.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Board {
+pub struct SharedBoard {
     pub holder: Option<u8>,
     pub holds: Vec<bool>,
     pub wants: Vec<bool>,
@@ -144,7 +144,7 @@ pub enum Late {
     Delete(u8, u8),
 }
 
-impl State {
+impl WorldState {
     pub fn job(&mut self, job: u8) -> &mut Job {
         &mut self.jobs[job as usize]
     }

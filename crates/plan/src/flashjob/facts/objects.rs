@@ -23,7 +23,7 @@ pub struct Slot<T> {
     pub seen: Option<T>,
     /// It was seen, and a live read has shown that it is gone.
     pub gone: bool,
-    /// A write or a check is under way or in doubt: leave it alone.
+    /// A write or a check is under way, or what came of it is unconfirmed: leave it alone.
     pub busy: bool,
     /// The last create did not go through.
     pub refused: Option<Refusal>,

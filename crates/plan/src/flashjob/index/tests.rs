@@ -62,8 +62,8 @@ fn a_pod_that_leaves_is_gone_when_its_end_is_known_and_else_read_live() {
             index.deleting(&job(), target(), POD, "uid");
             index.set_busy(&job(), target(), POD, false);
         }
-        let doubt = index.pod_left(&pod(2, "uid", container.clone()), NOW);
-        assert_eq!(doubt.is_none(), gone, "{container:?} {deleted}");
+        let unconfirmed = index.pod_left(&pod(2, "uid", container.clone()), NOW);
+        assert_eq!(unconfirmed.is_none(), gone, "{container:?} {deleted}");
         let slot = pod_of(&index);
         assert_eq!((slot.gone, slot.busy), (gone, !gone), "{container:?} {deleted}");
     }
@@ -74,23 +74,23 @@ fn a_live_read_counts_for_the_object_that_was_known_and_for_no_other_of_its_name
     let known = || {
         let mut index = Index::default();
         index.see_pod(pod(1, "uid", Container::Running(None)), NOW);
-        let doubt = index.pod_left(&pod(2, "uid", Container::Running(None)), NOW).unwrap();
-        assert_eq!((doubt.name.as_str(), doubt.kind), ("pod", POD));
-        (index, doubt)
+        let unconfirmed = index.pod_left(&pod(2, "uid", Container::Running(None)), NOW).unwrap();
+        assert_eq!((unconfirmed.name.as_str(), unconfirmed.kind), ("pod", POD));
+        (index, unconfirmed)
     };
-    let (mut index, doubt) = known();
+    let (mut index, unconfirmed) = known();
     let there = pod(3, "uid", Container::Running(None)).facts;
-    assert!(index.pod_checked(&doubt, 1, Some(there)), "it has only lost its label");
+    assert!(index.pod_checked(&unconfirmed, 1, Some(there)), "it has only lost its label");
     assert!(pod_of(&index).here().is_some() && !pod_of(&index).busy);
     for found in [None, Some(pod(3, "another", Container::Running(None)).facts)] {
-        let (mut index, doubt) = known();
-        assert!(!index.pod_checked(&doubt, 1, found));
+        let (mut index, unconfirmed) = known();
+        assert!(!index.pod_checked(&unconfirmed, 1, found));
         assert!(pod_of(&index).gone && !pod_of(&index).busy);
     }
 }
 
 #[test]
-fn what_a_list_does_not_show_is_in_doubt_unless_a_write_is_under_way() {
+fn what_a_list_does_not_show_is_unconfirmed_unless_a_write_is_under_way() {
     let mut index = Index::default();
     index.see_pod(pod(1, "uid", Container::Running(None)), NOW);
     index.see_service(service(1, None), NOW);

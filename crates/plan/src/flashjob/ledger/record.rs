@@ -36,7 +36,7 @@ pub struct Record {
     /// Since when it is the device's turn.
     pub turn: Timestamp,
     /// How far it has come.
-    pub progress: Progress,
+    pub progress: DeviceProgress,
     /// It was chosen by the selector.
     pub selected: bool,
     /// The last `retry.nonce` it was tried for.
@@ -47,7 +47,7 @@ pub struct Record {
 
 /// How far a device has come.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
+pub enum DeviceProgress {
     /// Nothing is under way: it waits for its turn, or after a failure for its next attempt.
     Waiting(Option<Failed>),
     /// Its attempt is under way.
@@ -64,7 +64,7 @@ pub enum Progress {
         /// How many attempts of this revision have failed.
         tries: u32,
         /// How it came to that.
-        ended: Ended,
+        ended: RecordedEnd,
     },
     /// It is the same device as another entry, and left out.
     Duplicate {
@@ -73,7 +73,7 @@ pub enum Progress {
         /// When the next one was to be.
         retry_at: Option<Timestamp>,
         /// What is said of it.
-        ended: Ended,
+        ended: RecordedEnd,
     },
 }
 
@@ -83,14 +83,14 @@ pub struct Failed {
     /// How many attempts of this revision have failed.
     pub tries: NonZeroU32,
     /// How the last one did.
-    pub ended: Ended,
+    pub ended: RecordedEnd,
     /// Not again before this.
     pub retry_at: Option<Timestamp>,
 }
 
 /// The end of an attempt, or of a device's whole way.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ended {
+pub struct RecordedEnd {
     /// When it was seen.
     pub at: Option<Timestamp>,
     /// Why, for a failure or a skip.
@@ -140,53 +140,57 @@ impl Record {
 
     /// Whether an attempt is under way.
     pub fn is_open(&self) -> bool {
-        matches!(self.progress, Progress::Open { .. })
+        matches!(self.progress, DeviceProgress::Open { .. })
     }
 
     /// Whether the permit key of its attempt is in the ledger.
     pub fn has_permit(&self) -> bool {
-        matches!(self.progress, Progress::Open { permit: true, .. })
+        matches!(self.progress, DeviceProgress::Open { permit: true, .. })
     }
 
     /// Whether it is the same device as another entry.
     pub fn is_duplicate(&self) -> bool {
-        matches!(self.progress, Progress::Duplicate { .. })
+        matches!(self.progress, DeviceProgress::Duplicate { .. })
     }
 
     /// Its final result.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.progress {
-            Progress::Waiting(_) | Progress::Open { .. } => None,
-            Progress::Final { outcome, .. } => Some(outcome),
-            Progress::Duplicate { .. } => Some(Outcome::Skipped),
+            DeviceProgress::Waiting(_) | DeviceProgress::Open { .. } => None,
+            DeviceProgress::Final { outcome, .. } => Some(outcome),
+            DeviceProgress::Duplicate { .. } => Some(Outcome::Skipped),
         }
     }
 
     /// The last failure of a device that is tried again.
     pub fn failed(&self) -> Option<&Failed> {
         match &self.progress {
-            Progress::Waiting(failed) | Progress::Open { failed, .. } => failed.as_ref(),
-            Progress::Final { .. } | Progress::Duplicate { .. } => None,
+            DeviceProgress::Waiting(failed) | DeviceProgress::Open { failed, .. } => {
+                failed.as_ref()
+            }
+            DeviceProgress::Final { .. } | DeviceProgress::Duplicate { .. } => None,
         }
     }
 
     /// How many attempts of this revision have failed.
     pub fn tries(&self) -> u32 {
         match &self.progress {
-            Progress::Waiting(failed) | Progress::Open { failed, .. } => {
+            DeviceProgress::Waiting(failed) | DeviceProgress::Open { failed, .. } => {
                 failed.as_ref().map_or(0, |failed| failed.tries.get())
             }
-            Progress::Final { tries, .. } | Progress::Duplicate { tries, .. } => *tries,
+            DeviceProgress::Final { tries, .. } | DeviceProgress::Duplicate { tries, .. } => *tries,
         }
     }
 
     /// How its last attempt or its whole way ended.
-    pub fn ended(&self) -> Option<&Ended> {
+    pub fn ended(&self) -> Option<&RecordedEnd> {
         match &self.progress {
-            Progress::Waiting(failed) | Progress::Open { failed, .. } => {
+            DeviceProgress::Waiting(failed) | DeviceProgress::Open { failed, .. } => {
                 failed.as_ref().map(|failed| &failed.ended)
             }
-            Progress::Final { ended, .. } | Progress::Duplicate { ended, .. } => Some(ended),
+            DeviceProgress::Final { ended, .. } | DeviceProgress::Duplicate { ended, .. } => {
+                Some(ended)
+            }
         }
     }
 
@@ -229,7 +233,7 @@ impl Record {
             deadline_seconds: None,
             previous: None,
             turn: now,
-            progress: Progress::Waiting(None),
+            progress: DeviceProgress::Waiting(None),
             selected: false,
             nonce: None,
             dropped: false,
@@ -239,32 +243,32 @@ impl Record {
     /// Its next attempt begins, with a permit.
     pub fn opened(&self, previous: Option<String>, deadline_seconds: Option<i64>) -> Record {
         let attempt = self.attempt.saturating_add(1);
-        let progress = Progress::Open { permit: true, failed: self.failed().cloned() };
+        let progress = DeviceProgress::Open { permit: true, failed: self.failed().cloned() };
         Record { attempt, previous, deadline_seconds, progress, ..self.clone() }
     }
 
     /// Its attempt has no permit any more, and may have started before that.
     pub fn without_permit(&self) -> Record {
-        let progress = Progress::Open { permit: false, failed: self.failed().cloned() };
+        let progress = DeviceProgress::Open { permit: false, failed: self.failed().cloned() };
         Record { progress, ..self.clone() }
     }
 
     /// Its attempt never reached the board, and counts for nothing.
     pub fn closed(&self) -> Record {
-        let progress = Progress::Waiting(self.failed().cloned());
+        let progress = DeviceProgress::Waiting(self.failed().cloned());
         Record { progress, ..self.clone() }
     }
 
     /// The same entry as the same device as `other`: it is flashed once.
     pub fn as_duplicate_of(&self, other: &str, now: Timestamp) -> Record {
-        let ended = Ended {
+        let ended = RecordedEnd {
             at: Some(now),
             reason: self.reason().map(str::to_owned),
             message: Some(message(&format!("the same device as {other}"))),
             digest: None,
         };
         let retry_at = self.failed().and_then(|failed| failed.retry_at);
-        let progress = Progress::Duplicate { tries: self.tries(), retry_at, ended };
+        let progress = DeviceProgress::Duplicate { tries: self.tries(), retry_at, ended };
         Record { progress, ..self.clone() }
     }
 

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::record::{Ended, Failed, Outcome, Pinned, Progress, Record};
+use super::record::{DeviceProgress, Failed, Outcome, Pinned, Record, RecordedEnd};
 use crate::flashjob::ids::Target;
 
 /// What is stored of one device; [`Record`] says what is what.
@@ -56,7 +56,7 @@ pub(super) struct Stored<'a> {
 impl<'a> From<&'a Record> for Stored<'a> {
     fn from(record: &'a Record) -> Stored<'a> {
         let retry_at = match &record.progress {
-            Progress::Duplicate { retry_at, .. } => *retry_at,
+            DeviceProgress::Duplicate { retry_at, .. } => *retry_at,
             _ => record.failed().and_then(|failed| failed.retry_at),
         };
         let ended = record.ended();
@@ -88,7 +88,7 @@ impl Stored<'_> {
     /// The device as it is known in memory. `permit`: the permit key of its attempt is there.
     pub fn into_record(self, target: Target, permit: bool) -> Record {
         let (tries, retry_at, outcome) = (self.tries, self.retry_at, self.outcome);
-        let ended = Ended {
+        let ended = RecordedEnd {
             at: self.ended,
             reason: self.reason.map(Cow::into_owned),
             message: self.message.map(Cow::into_owned),
@@ -96,10 +96,10 @@ impl Stored<'_> {
         };
         let failed = |ended| Some(Failed { tries: NonZeroU32::new(tries)?, ended, retry_at });
         let progress = match outcome {
-            _ if self.open => Progress::Open { permit, failed: failed(ended) },
-            None => Progress::Waiting(failed(ended)),
-            Some(_) if self.twin => Progress::Duplicate { tries, retry_at, ended },
-            Some(outcome) => Progress::Final { outcome, tries, ended },
+            _ if self.open => DeviceProgress::Open { permit, failed: failed(ended) },
+            None => DeviceProgress::Waiting(failed(ended)),
+            Some(_) if self.twin => DeviceProgress::Duplicate { tries, retry_at, ended },
+            Some(outcome) => DeviceProgress::Final { outcome, tries, ended },
         };
         Record {
             device: self.device.into_owned(),

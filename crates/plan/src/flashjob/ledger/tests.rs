@@ -17,17 +17,20 @@ fn opened(record: &Record) -> Record {
 fn failed(record: &Record, tries: u32) -> Record {
     let at = Some(Timestamp::UNIX_EPOCH);
     let (reason, message) = (Some("Timeout".to_owned()), Some("m".to_owned()));
-    let ended = Ended { at, reason, message, digest: None };
+    let ended = RecordedEnd { at, reason, message, digest: None };
     let failed = Failed { tries: tries.try_into().unwrap(), ended, retry_at: at };
-    Record { progress: Progress::Waiting(Some(failed)), ..record.clone() }
+    Record { progress: DeviceProgress::Waiting(Some(failed)), ..record.clone() }
 }
 
 #[test]
 fn what_is_written_is_read_back() {
     let mut before = ledger(600);
     before.records[300] = opened(&before.records[300]);
-    before.records[599].progress =
-        Progress::Final { outcome: Outcome::Succeeded, tries: 1, ended: Ended::default() };
+    before.records[599].progress = DeviceProgress::Final {
+        outcome: Outcome::Succeeded,
+        tries: 1,
+        ended: RecordedEnd::default(),
+    };
     let again: Vec<Record> = before.records.iter().take(5).map(|r| failed(r, 2)).collect();
     before.records[1] = again[1].clone();
     before.records[2] = opened(&again[2]);
@@ -83,9 +86,10 @@ fn a_message_is_one_short_line() {
 fn each_state_is_stored_in_one_form() {
     let new = Record::new(&uid(), "d", "r", Timestamp::UNIX_EPOCH);
     let again = failed(&new, 1);
-    let ended = Ended { at: Some(Timestamp::UNIX_EPOCH), ..Ended::default() };
+    let ended = RecordedEnd { at: Some(Timestamp::UNIX_EPOCH), ..RecordedEnd::default() };
     let (outcome, digest) = (Outcome::Succeeded, Some("sha256:0".to_owned()));
-    let progress = Progress::Final { outcome, tries: 1, ended: Ended { digest, ..ended } };
+    let progress =
+        DeviceProgress::Final { outcome, tries: 1, ended: RecordedEnd { digest, ..ended } };
     let done = Record { progress, selected: true, nonce: Some("n".into()), ..new.clone() };
     let time = "1970-01-01T00:00:00Z";
     let failure =
@@ -133,14 +137,19 @@ fn what_no_operator_writes_is_read_as_an_open_attempt_then_as_a_result() {
         let stored: Stored<'_> = serde_json::from_str(&text).unwrap();
         stored.into_record(names::target(&uid(), "d", "r"), permit).progress
     };
-    let open = Progress::Open { permit: true, failed: None };
+    let open = DeviceProgress::Open { permit: true, failed: None };
     assert_eq!(read(r#""open":true,"outcome":"Failed","twin":true"#, true), open);
-    assert_eq!(read(r#""twin":true,"reason":"Timeout""#, true), Progress::Waiting(None));
+    assert_eq!(read(r#""twin":true,"reason":"Timeout""#, true), DeviceProgress::Waiting(None));
     assert!(matches!(
         read(r#""outcome":"Failed","retryAt":"1970-01-01T00:00:00Z","tries":1"#, true),
-        Progress::Final { outcome: Outcome::Failed, tries: 1, .. }
+        DeviceProgress::Final { outcome: Outcome::Failed, tries: 1, .. }
     ));
-    assert!(matches!(read(r#""outcome":"Failed","twin":true"#, true), Progress::Duplicate { .. }));
-    let Progress::Waiting(Some(failed)) = read(r#""tries":2"#, false) else { panic!("no failure") };
-    assert_eq!((failed.tries.get(), failed.ended), (2, Ended::default()));
+    assert!(matches!(
+        read(r#""outcome":"Failed","twin":true"#, true),
+        DeviceProgress::Duplicate { .. }
+    ));
+    let DeviceProgress::Waiting(Some(failed)) = read(r#""tries":2"#, false) else {
+        panic!("no failure")
+    };
+    assert_eq!((failed.tries.get(), failed.ended), (2, RecordedEnd::default()));
 }

@@ -1,12 +1,12 @@
 //! What one job at a time may have.
 
-use crate::flashjob::endpoint::{Board, Endpoint};
+use crate::flashjob::endpoint::{BoardKey, Endpoint};
 
 /// What one job at a time may have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lock<'a> {
     /// A board.
-    Board(Board<'a>),
+    Board(BoardKey<'a>),
     /// Node port 4433, which is one for the whole cluster.
     NodePort,
 }

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use jiff::Timestamp;
 
-use crate::flashjob::endpoint::Board;
+use crate::flashjob::endpoint::BoardKey;
 use crate::flashjob::ids::JobUid;
 
 /// The flashes of all parked jobs.
@@ -24,9 +24,13 @@ type Flash = (u64, i64);
 
 impl Parked {
     /// Keeps what a job has flashed.
-    pub fn keep<'a>(&mut self, job: &JobUid, boards: impl Iterator<Item = (Board<'a>, Timestamp)>) {
+    pub fn keep<'a>(
+        &mut self,
+        job: &JobUid,
+        boards: impl Iterator<Item = (BoardKey<'a>, Timestamp)>,
+    ) {
         self.forget(job);
-        let flash = |(board, at): (Board<'a>, Timestamp)| (self.hash(&board), nanoseconds(at));
+        let flash = |(board, at): (BoardKey<'a>, Timestamp)| (self.hash(&board), nanoseconds(at));
         let mut flashes: Vec<Flash> = boards.map(flash).collect();
         flashes.sort_unstable();
         // Of one board the last one counts.
@@ -46,7 +50,7 @@ impl Parked {
     /// A job that has flashed this board since then, of those that `count`.
     pub fn flashed_since(
         &self,
-        board: &Board<'_>,
+        board: &BoardKey<'_>,
         since: Timestamp,
         counts: impl Fn(&JobUid) -> bool,
     ) -> Option<&JobUid> {
@@ -62,7 +66,7 @@ impl Parked {
         found.map(|((_, job), _)| job)
     }
 
-    fn hash(&self, board: &Board<'_>) -> u64 {
+    fn hash(&self, board: &BoardKey<'_>) -> u64 {
         self.key.hash_one(board)
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::flashjob::ledger::{Ended, Pinned};
+use crate::flashjob::ledger::{Pinned, RecordedEnd};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -138,8 +138,8 @@ fn a_job_is_parked_straight_from_its_ledger() {
         let (namespace, name) = ("ns".to_owned(), board.to_owned());
         let pinned = Some(Pinned { namespace, name, endpoint: endpoint(board) });
         let new = Record::new(&uid("new"), board, "revision", at(0));
-        let ended = Ended { at: Some(at(10)), ..Ended::default() };
-        let progress = Progress::Final { outcome, tries: 0, ended };
+        let ended = RecordedEnd { at: Some(at(10)), ..RecordedEnd::default() };
+        let progress = DeviceProgress::Final { outcome, tries: 0, ended };
         Record { pinned, progress, dropped, ..new }
     };
     let (done, failed) = (Outcome::Succeeded, Outcome::Failed);

@@ -113,8 +113,8 @@ impl World {
             self.waits.given_back(&self.job.namespace, &facts.pool, self.now);
         }
         let child = self.child(target, 0, facts);
-        if let Some(doubt) = self.index.service_left(&child) {
-            self.index.service_checked(&doubt, None);
+        if let Some(unconfirmed) = self.index.service_left(&child) {
+            self.index.service_checked(&unconfirmed, None);
         }
     }
 
@@ -122,8 +122,8 @@ impl World {
     pub fn lose_pod(&mut self, target: Target, attempt: u32) {
         let facts = self.children()[&target].pods[&attempt].here().unwrap().clone();
         let child = self.child(target, attempt, facts);
-        if let Some(doubt) = self.index.pod_left(&child, self.now) {
-            self.index.pod_checked(&doubt, attempt, None);
+        if let Some(unconfirmed) = self.index.pod_left(&child, self.now) {
+            self.index.pod_checked(&unconfirmed, attempt, None);
         }
     }
 
