@@ -36,8 +36,8 @@ impl FlashJobController {
         // Named one by one, so that a new part of a plan cannot be forgotten here.
         let Plan {
             ledger,
-            mark,
-            release,
+            add_finalizer,
+            remove_finalizer,
             creates,
             deletes,
             forget,
@@ -50,7 +50,7 @@ impl FlashJobController {
             wanted_locks,
             waiting,
             ended,
-            look_again,
+            next_reconcile,
         } = plan;
         if !forget.is_empty() {
             // With the last of its objects a job may have become idle.
@@ -66,10 +66,10 @@ impl FlashJobController {
             self.delete(uid, deletion);
         }
         self.write_ledger(uid, ledger, &ended);
-        if let Some(name) = mark {
+        if let Some(name) = add_finalizer {
             self.mark(uid, Some(name));
         }
-        if release {
+        if remove_finalizer {
             self.mark(uid, None);
         }
         if expire {
@@ -93,7 +93,7 @@ impl FlashJobController {
         }
         // Far away, it is looked at on the way: no timer runs for years. And a little later, so that the deadline has passed
         // on the wall clock too.
-        let next = look_again.map(|at| {
+        let next = next_reconcile.map(|at| {
             let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
             Instant::now() + pause.min(LONGEST_SLEEP) + Duration::from_millis(5)
         });

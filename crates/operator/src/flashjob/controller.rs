@@ -251,7 +251,7 @@ impl FlashJobController {
             ledger: job.ledger.state(),
             instances: self.knows_instances().then_some(&self.instances),
             children: self.index.children(uid),
-            settled: job.settled,
+            recovered: job.settled,
             trouble: job.trouble.as_deref(),
             locks: &self.boards,
             addresses: &self.addresses,
