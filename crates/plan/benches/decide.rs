@@ -1,6 +1,6 @@
-//! One look at a large job, in the moment that Akri has found all of its devices: what it costs for each of them must not
-//! grow with their number. The floor is one copy of the ledger's records, which is the least that a look which changes all
-//! of them can do.
+//! One reconcile of a large job, in the moment that Akri has found all of its devices: what it costs for each of them must
+//! not grow with their number. The floor is one copy of the ledger's records, which is the least that a reconcile which
+//! changes all of them can do.
 
 #![allow(clippy::print_stdout, clippy::expect_used)] // a bench prints its table, and may stop at once and say why
 
@@ -18,17 +18,19 @@ use serde_json::json;
 
 /// Each figure is the best of so many.
 const RUNS: usize = 5;
-/// The goal, for a look in which every device is found.
+/// The goal, for a reconcile in which every device is found.
 const MOST_MICROS: f64 = 5.0;
 
 fn main() {
-    println!("One look in which Akri has found every device of a waiting job (best of {RUNS})\n");
-    println!("{:>9}  {:>10}  {:>12}  {:>8}", "devices", "look", "per device", "x floor");
+    println!(
+        "One reconcile in which Akri has found every device of a waiting job (best of {RUNS})\n"
+    );
+    println!("{:>9}  {:>10}  {:>12}  {:>8}", "devices", "reconcile", "per device", "x floor");
     for devices in [1_000, 10_000, 40_000, 100_000] {
-        let (look, floor) = measure(devices);
-        let each = look.as_secs_f64() * 1e6 / devices as f64;
-        let ratio = look.as_secs_f64() / floor.as_secs_f64().max(1e-9);
-        println!("{devices:>9}  {look:>10.1?}  {each:>9.2} us  {ratio:>8.1}");
+        let (took, floor) = measure(devices);
+        let each = took.as_secs_f64() * 1e6 / devices as f64;
+        let ratio = took.as_secs_f64() / floor.as_secs_f64().max(1e-9);
+        println!("{devices:>9}  {took:>10.1?}  {each:>9.2} us  {ratio:>8.1}");
     }
     println!("\nThe goal is at most {MOST_MICROS} us for each device, at every size.");
 }
@@ -74,18 +76,18 @@ fn measure(devices: usize) -> (Duration, Duration) {
         ledger: LedgerState::Sealed(&ledger),
         instances: Some(&instances),
         children: &children,
-        settled: true,
+        recovered: true,
         trouble: None,
         locks: &locks,
         addresses: &addresses,
         status_due: true,
     };
-    let look = best(|| {
+    let took = best(|| {
         let plan = decide(&view, now);
         let LedgerPlan::Update(change) = plan.ledger else { panic!("nothing was found") };
         assert_eq!(change.records.len(), devices, "every device was found");
     });
-    (look, best(|| drop(std::hint::black_box(ledger.records.clone()))))
+    (took, best(|| drop(std::hint::black_box(ledger.records.clone()))))
 }
 
 fn best(mut what: impl FnMut()) -> Duration {

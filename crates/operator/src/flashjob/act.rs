@@ -37,8 +37,8 @@ impl FlashJobController {
         // Named one by one, so that a new part of a plan cannot be forgotten here.
         let Plan {
             ledger,
-            mark,
-            release,
+            add_finalizer,
+            remove_finalizer,
             creates,
             deletes,
             forget,
@@ -51,7 +51,7 @@ impl FlashJobController {
             wanted_locks,
             waiting,
             ended,
-            look_again,
+            next_reconcile,
         } = plan;
         if !forget.is_empty() {
             // With the last of its objects a job may have become idle.
@@ -67,10 +67,10 @@ impl FlashJobController {
             self.delete(uid, deletion);
         }
         self.write_ledger(uid, ledger, &ended);
-        if let Some(name) = mark {
+        if let Some(name) = add_finalizer {
             self.write_finalizer(uid, Some(name));
         }
-        if release {
+        if remove_finalizer {
             self.write_finalizer(uid, None);
         }
         if expire {
@@ -92,7 +92,7 @@ impl FlashJobController {
         if let Some(job) = self.jobs.get_mut(uid) {
             job.status_current = current;
         }
-        self.schedule(uid, look_again, idle && !expire);
+        self.schedule(uid, next_reconcile, idle && !expire);
     }
 
     /// Puts a job into the queue for when it has to be reconciled again; takes it out of memory until then if it `may_park`.

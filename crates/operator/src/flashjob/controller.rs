@@ -251,7 +251,7 @@ impl FlashJobController {
             ledger: job.ledger.state(),
             instances: self.knows_instances().then_some(&self.instances),
             children: self.index.children(uid),
-            settled: job.recovered,
+            recovered: job.recovered,
             trouble: job.trouble.as_deref(),
             locks: &self.locks,
             addresses: &self.addresses,

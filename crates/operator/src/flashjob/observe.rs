@@ -186,7 +186,7 @@ pub fn service_facts(service: &slim::Service) -> Service {
         uid: service.uid().unwrap_or_default(),
         first_seen: created(&service.metadata),
         deleting: service.metadata.deletion_timestamp.as_ref().map(|t| t.0),
-        shape: service.labels().get(names::SHAPE).cloned().unwrap_or_default(),
+        spec_hash: service.labels().get(names::SPEC_HASH).cloned().unwrap_or_default(),
         node_port: spec.is_some_and(|s| s.type_.as_deref() == Some("NodePort")),
         pool: service.labels().get(names::POOL).cloned().unwrap_or_default(),
         address: ingress.iter().find_map(ipv4).or_else(hostname),

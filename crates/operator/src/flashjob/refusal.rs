@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
 use flashjob_plan::flashjob::ids::JobUid;
-use flashjob_plan::flashjob::{reduced, shown_words};
+use flashjob_plan::flashjob::{reduced, shown_message};
 use kube::core::Status;
 use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ const TOO_LARGE: [&str; 2] = ["request is too large", "message larger than max"]
 /// What the server says, if it will never take what was sent.
 pub fn message_of(error: &kube::Error) -> Option<String> {
     match error {
-        kube::Error::Api(status) if is_refusal(status) => Some(shown_words(&status.message)),
+        kube::Error::Api(status) if is_refusal(status) => Some(shown_message(&status.message)),
         _ => None,
     }
 }

@@ -28,7 +28,7 @@ pub struct Access {
     /// Which addresses will do, in one word: that of the load balancer, and whatever else chooses among its addresses.
     pub pool: String,
     /// All of this in one word, by which a Service made before an edit is told from one made after it.
-    pub shape: String,
+    pub spec_hash: String,
 }
 
 /// What a board is told to dial.
@@ -48,7 +48,7 @@ impl Access {
         settings: &Settings,
     ) -> Result<Access, Invalid> {
         // Plain words and maps of them: writing them down cannot fail.
-        let shape = serde_json::to_string(&(&options, external_ip)).unwrap_or_default();
+        let asked = serde_json::to_string(&(&options, external_ip)).unwrap_or_default();
         let kind = options.type_.unwrap_or_default();
         let class = trimmed(options.load_balancer_class.as_deref());
         let annotations = options.annotations.unwrap_or_default();
@@ -93,7 +93,7 @@ impl Access {
             load_balancer_class: class,
             external_traffic_policy: policy,
             wanted,
-            shape: names::shape(&shape),
+            spec_hash: names::spec_hash(&asked),
         })
     }
 
@@ -104,9 +104,9 @@ impl Access {
         format!("waiting for an address{}", of.unwrap_or_default())
     }
 
-    /// What the board is told, once that is settled. `None`: the Service is not ready, or is not what is asked for now.
+    /// What the board is told, once that is known. `None`: the Service is not ready, or is not what is asked for now.
     pub fn address<'a>(&self, service: Option<&'a Service>) -> Option<Address<'a>> {
-        let service = service.filter(|s| s.shape == self.shape && s.deleting.is_none());
+        let service = service.filter(|s| s.spec_hash == self.spec_hash && s.deleting.is_none());
         match self.kind {
             ServiceType::LoadBalancer => service?.address.as_deref().map(Address::Given),
             ServiceType::NodePort => service.map(|_| Address::OfNode),
@@ -185,7 +185,8 @@ mod tests {
     fn a_service_made_for_something_else_gives_no_address() {
         let balanced = read(json!({}), false).unwrap();
         let address = Some("192.0.2.1".to_owned());
-        let service = Service { shape: balanced.shape.clone(), address, ..Service::default() };
+        let service =
+            Service { spec_hash: balanced.spec_hash.clone(), address, ..Service::default() };
         assert_eq!(balanced.address(Some(&service)), Some(Address::Given("192.0.2.1")));
         let edited = read(json!({ "externalTrafficPolicy": "Local" }), false).unwrap();
         assert_eq!(edited.address(Some(&service)), None);

@@ -1,10 +1,11 @@
 //! Addresses are scarce: load balancers have pools, and the jobs of all namespaces draw from them.
 //!
-//! Each job says which of its Services has waited longest; together that tells when it makes no sense to ask for more. While
-//! addresses come and go, nobody who waits has waited too long. What is scarce is judged for each pool of addresses, that
-//! is, for all Services that ask for one with the same words, and for each namespace by itself: a Service that nobody
+//! Each job says which of its Services has waited longest; together that tells when it makes no sense to ask for more.
+//! While addresses come and go, nobody who waits has waited too long. What is scarce is judged for each pool of addresses,
+//! that is, for all Services that ask for one with the same words, and for each namespace by itself: a Service that nobody
 //! serves holds up those of its own namespace that ask for the same, and no others. What namespaces have in common is the
-//! courtesy that who rests gives back what another waits for, and some patience while addresses move between others.
+//! courtesy that who is in back-off gives back what another waits for, and some patience while addresses move between
+//! others.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -17,7 +18,7 @@ use crate::time::{after, later};
 /// How long a Service may wait for its address before no more Services are made.
 const STARVED_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
-/// How long a Service may wait before those who rest give back theirs. An address that is there comes sooner.
+/// How long a Service may wait before those in back-off give back theirs. An address that is there comes sooner.
 const QUEUED_AFTER: SignedDuration = SignedDuration::from_secs(1);
 
 /// A queue that moves for other namespaces and not for this one is waited in for so many times addressSeconds.

@@ -35,7 +35,7 @@ impl Round<'_> {
             Some(Service { deleting: Some(since), name, .. }) => {
                 self.wait_for_service_to_go(index, record, name, *since)
             }
-            Some(service) if service.shape != spec.access.shape => {
+            Some(service) if service.spec_hash != spec.access.spec_hash => {
                 let why = "the job asks for another Service by now";
                 let deletion = Deletion::of_service(record.target, service);
                 Wait::new(DeviceState::Addressing, why).then(Action::Delete(deletion))

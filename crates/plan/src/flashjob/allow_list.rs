@@ -47,17 +47,17 @@ impl AllowList {
 
     /// Reads a list with commas; an empty one allows nothing. `default` in it stands for `defaults`.
     pub fn read(text: &str, defaults: AllowList) -> Result<AllowList, String> {
-        let mut words = Vec::new();
+        let mut allowed = Vec::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             match word {
-                DEFAULT => words.extend_from_slice(&defaults.0),
+                DEFAULT => allowed.extend_from_slice(&defaults.0),
                 word if word.trim_end_matches('*').contains('*') || word.ends_with("**") => {
                     return Err(format!("{word:?}: one * is possible, at the end"));
                 }
-                word => words.push(word.to_owned()),
+                word => allowed.push(word.to_owned()),
             }
         }
-        Ok(AllowList(words))
+        Ok(AllowList(allowed))
     }
 
     /// Whether this is on it, letter by letter.

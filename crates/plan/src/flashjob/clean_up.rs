@@ -55,7 +55,7 @@ impl Round<'_> {
         let (locks, job) = (self.view.locks, &self.view.job.uid);
         let shared = record.pinned.as_ref().is_some_and(|p| locks.is_shared(job, &p.endpoint));
         let others_wait = self.queued || shared || spec.access.kind == ServiceType::NodePort;
-        let waits_long = self.rests(record) || (record.tries() == 0 && !self.room);
+        let waits_long = self.is_in_back_off(record) || (record.tries() == 0 && !self.room);
         !(waits_long && others_wait)
     }
 }

@@ -13,13 +13,13 @@ use crate::flashjob::step::{Action, Step, Wait};
 use crate::flashjob::waiting;
 use crate::time::after;
 
-/// A job whose next look comes sooner is not idle: to read its ledger again would cost more than to keep it.
+/// A job whose next reconcile comes sooner is not idle: to read its ledger again would cost more than to keep it.
 const SHORT_PAUSE_SECONDS: i64 = 60;
 
 impl Round<'_> {
     /// Takes in what a device needs: the plan has it done, the summary tells of it.
     pub fn take(&mut self, index: usize, record: &Record, step: Step) {
-        self.idle &= matches!(step, Step::Left | Step::Final(_) | Step::Duplicate | Step::Rests(_));
+        self.idle &= matches!(step, Step::Left | Step::Final(_) | Step::Duplicate | Step::Idle(_));
         match step {
             Step::Left => {}
             Step::Final(outcome) => {
@@ -30,7 +30,7 @@ impl Round<'_> {
             }
             Step::Duplicate => self.summary.add_duplicate(),
             Step::PassedOver => self.summary.add_passed_over(),
-            Step::Rests(wait) | Step::Waits(wait) => self.wait(record, wait),
+            Step::Idle(wait) | Step::Waits(wait) => self.wait(record, wait),
             Step::Acts(wait, action) => {
                 let stands = if let Action::Advance(next) = &action { next } else { record };
                 self.wait(stands, wait);
@@ -58,7 +58,7 @@ impl Round<'_> {
         }
         self.plan.wanted_locks.extend(wait.wanted_lock.take());
         let times = wait.until.into_iter().chain(wait.sooner);
-        times.for_each(|at| self.plan.look_again_at(at));
+        times.for_each(|at| self.plan.reconcile_at(at));
         let service = children.and_then(|c| c.service.here());
         self.summary.add_waiting(record, wait, service.and_then(|s| s.address.as_ref()));
     }
@@ -73,22 +73,22 @@ impl Round<'_> {
     /// What came of it.
     pub fn into_plan(self) -> Plan {
         let mut plan = self.plan;
-        let settled = self.change.is_empty();
+        let unchanged = self.change.is_empty();
         let held_up = self.spec.zip(self.starved.as_ref()).filter(|_| self.summary.starved);
         let held_up = held_up.map(|(spec, w)| waiting::held_up(self.view.job, &spec.access, w));
         let Round { view, ledger, summary, halt, .. } = self;
         let job_status = Standing { view, ledger, summary, halt, held_up }.into_status();
         let ended = job_status.completion_time.as_ref().map(|time| time.0);
-        plan.finished = settled && ended.is_some();
+        plan.finished = unchanged && ended.is_some();
         let soon = after(self.now, SHORT_PAUSE_SECONDS);
         plan.idle = self.idle
-            && settled
+            && unchanged
             && is_quiet(self.view)
-            && plan.look_again.is_none_or(|at| at > soon);
+            && plan.next_reconcile.is_none_or(|at| at > soon);
         if let (Some(ended), Some(ttl)) = (ended, self.spec.and_then(|spec| spec.ttl_seconds)) {
             let at = after(ended, ttl);
             plan.expire = plan.finished && self.now >= at;
-            plan.look_again_at(at.max(self.now));
+            plan.reconcile_at(at.max(self.now));
         }
         plan.status = Some(job_status);
         let mut held = self.held_locks;
@@ -99,7 +99,7 @@ impl Round<'_> {
         held.dedup();
         plan.held_locks = Some(held);
         plan.wanted_locks.extend(self.node_port_wanted.then_some(Lock::NodePort));
-        if !settled {
+        if !unchanged {
             plan.ledger = LedgerPlan::Update(self.change);
         }
         plan
@@ -108,5 +108,5 @@ impl Round<'_> {
 
 /// Whether nothing of a job is there or under way that something may happen to.
 pub(crate) fn is_quiet(view: &View<'_>) -> bool {
-    view.settled && view.trouble.is_none() && view.children.is_empty()
+    view.recovered && view.trouble.is_none() && view.children.is_empty()
 }

@@ -1,7 +1,7 @@
-//! Which Instances a job has to do with: when one of them comes, changes or goes, that job is looked at, and no other.
+//! Which Instances a job has to do with: when one of them comes, changes or goes, that job is reconciled, and no other.
 //!
 //! A cluster may have thousands of Instances that change all the time and hundreds of jobs that wait. Only the hashes of
-//! names and addresses are kept: two that are the same by chance cost one look too many.
+//! names and addresses are kept: two that are the same by chance cost one reconcile too many.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -39,7 +39,7 @@ impl Concerns {
         }
     }
 
-    /// Whether the job has to be looked at when this Instance is there now, or was.
+    /// Whether the job has to be reconciled when this Instance is there now, or was.
     pub fn touch(&self, job: &Job, instance: &Instance, marks: &Marks) -> bool {
         let selector = job.spec.as_ref().ok().and_then(|spec| spec.selector.as_ref());
         // A job without devices waits for one that fits. Once it has some, the choice is made anew only when it is edited.

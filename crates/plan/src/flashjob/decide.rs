@@ -20,7 +20,7 @@ use crate::flashjob::spec::Invalid;
 use crate::flashjob::status::{self, Conclusion};
 use crate::time::after;
 
-/// Looks at one job and says what to do.
+/// Says what to do for one job now.
 pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     if view.job.deleting {
         return deletion::plan(view, now);
@@ -46,7 +46,12 @@ pub fn decide(view: &View<'_>, now: Timestamp) -> Plan {
     if !view.job.finalizer || view.job.ledger.is_none() {
         let name = names::ledger(&view.job.name, &view.job.uid, 0);
         let wanted_locks = first_wanted(view, ledger);
-        return Plan { mark: Some(name), status: troubled(view), wanted_locks, ..Plan::default() };
+        return Plan {
+            add_finalizer: Some(name),
+            status: troubled(view),
+            wanted_locks,
+            ..Plan::default()
+        };
     }
     go_on(view, ledger, now)
 }
@@ -150,7 +155,7 @@ fn go_on(view: &View<'_>, ledger: &Ledger, now: Timestamp) -> Plan {
     }
     edits.merge(ledger, &mut round.change, now);
     round.take_turns();
-    if !view.settled && !ledger.records.iter().any(Record::has_permit) {
+    if !view.recovered && !ledger.records.iter().any(Record::has_permit) {
         // Every permit of an earlier process is withdrawn: what has not started by now never will.
         round.plan.list_pods = true;
     }
@@ -167,8 +172,8 @@ fn troubled(view: &View<'_>) -> Option<FlashJobStatus> {
     Some(status::plain(view.job, conclusion))
 }
 
-/// For a job whose look has ended in a panic: `decide` or something it stands on has a fault. Nothing is done for it, and the
-/// boards it holds stay its own, until a look at `again` or at another spec goes well.
+/// For a job whose reconcile has ended in a panic: `decide` or something it stands on has a fault. Nothing is done for it,
+/// and the boards it holds stay its own, until a reconcile at `again` or with another spec goes well.
 pub fn internal_error(job: &Job, fault: &str, again: Timestamp) -> Plan {
     let message = format!(
         "the operator has a fault that this job has met: {}. Nothing is started for it, other jobs go on. Report it with the \
@@ -179,7 +184,7 @@ pub fn internal_error(job: &Job, fault: &str, again: Timestamp) -> Plan {
     );
     let conclusion = Conclusion::Stuck { reason: Reason::InternalError, message };
     let status = Some(status::plain(job, conclusion));
-    Plan { status, finished: true, look_again: Some(again), ..Plan::default() }
+    Plan { status, finished: true, next_reconcile: Some(again), ..Plan::default() }
 }
 
 fn too_many(devices: usize) -> String {

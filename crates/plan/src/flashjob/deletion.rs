@@ -50,11 +50,11 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
             None => {}
         }
     }
-    plan.release = !pods_left && !anything_left;
+    plan.remove_finalizer = !pods_left && !anything_left;
     plan.held_locks = Some(locks_at_work(view, now));
     if let Some((since, what)) = going.into_iter().min() {
         match after(since, SAID_AFTER_SECONDS) {
-            at if now < at => plan.look_again_at(at),
+            at if now < at => plan.reconcile_at(at),
             _ => plan.status = Some(status::plain(view.job, stays(&what, since))),
         }
     }

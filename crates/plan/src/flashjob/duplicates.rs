@@ -1,7 +1,7 @@
 //! Two entries of a job that are one device: two Instances with one address, in whatever namespaces and however written, or
 //! one Instance written twice, such as under the uid it had and the uid it has.
 //!
-//! The first entry is flashed. The other one, its twin, is left out; it is done when the first is, and takes the first one's
+//! The first entry is flashed. The other one, its duplicate, is left out; it is done when the first is, and takes the first one's
 //! place when that has left the job without having been flashed.
 
 use std::collections::HashMap;
@@ -52,19 +52,19 @@ impl Places {
 impl Round<'_> {
     /// Another entry of this job that is the same device, as written: one that will be flashed, or one that has been in
     /// this revision, be it that it was taken out since. What this very round has found counts, too.
-    pub(crate) fn twin(&mut self, index: usize, pinned: &Pinned) -> Option<String> {
+    pub(crate) fn first_entry(&mut self, index: usize, pinned: &Pinned) -> Option<String> {
         let records = &self.ledger.records;
         let places = self.places.get_or_insert_with(|| Places::of(records));
-        let twin = places.at(pinned).find_map(|place| {
+        let first = places.at(pinned).find_map(|place| {
             let now = self.change.records.get(&place).or_else(|| records.get(place))?;
             let same = now.pinned.as_ref().is_some_and(|at| at.is_same_device(pinned));
             (place != index && same && stays(now, &self.ledger.header.revision)).then_some(now)
         });
-        let twin = twin.map(|record| record.device.clone());
-        if twin.is_none() {
+        let first = first.map(|record| record.device.clone());
+        if first.is_none() {
             places.add(index, pinned);
         }
-        twin
+        first
     }
 
     /// A device that was left out: is the entry that stands for it done, under way, or gone?
@@ -72,7 +72,7 @@ impl Round<'_> {
         let revision = &self.ledger.header.revision;
         let records = &self.ledger.records;
         let places = self.places.get_or_insert_with(|| Places::of(records));
-        // Of several twins the first takes the place, and then stands for the others.
+        // Of several duplicates the first takes the place, and then stands for the others.
         let stands_for_it = |place: &usize| {
             let other = records.get(*place);
             *place != index

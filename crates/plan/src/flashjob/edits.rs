@@ -1,6 +1,6 @@
 //! What an edited spec does to the ledger: another firmware, devices added, devices taken out, a job held and released.
 //!
-//! Edits touch nothing that is under way: an open attempt goes on to its end. They are looked at once per generation.
+//! Edits touch nothing that is under way: an open attempt goes on to its end. They are taken in once per generation.
 
 use std::collections::{HashMap, HashSet};
 

@@ -43,9 +43,9 @@ pub fn of(pod: &Pod) -> End {
     };
     let text = message.as_deref().unwrap_or_default().trim();
     let report: Option<Report> = serde_json::from_str(text).ok();
-    let words = match &report {
+    let said = match &report {
         Some(report) => report.message.clone().unwrap_or_default(),
-        None => last_words(text),
+        None => last_lines(text),
     };
     let report = report.unwrap_or_default();
     let deadline = pod.reason.as_deref() == Some("DeadlineExceeded");
@@ -57,22 +57,23 @@ pub fn of(pod: &Pod) -> End {
         // A script that swallows the exit code of its flasher: the message is the better witness.
         0 if failed => {
             let reason = report.reason.as_deref().and_then(Reason::parse);
-            let said = if words.is_empty() { "the flash container says it failed" } else { &words };
-            End::failed(reason.unwrap_or(Reason::FlashFailed), said.to_owned())
+            let silent = "the flash container says it failed";
+            let message = if said.is_empty() { silent.to_owned() } else { said };
+            End::failed(reason.unwrap_or(Reason::FlashFailed), message)
         }
         0 if skipped => {
-            End { outcome: Outcome::Skipped, reason: None, message: words, digest: None }
+            End { outcome: Outcome::Skipped, reason: None, message: said, digest: None }
         }
         0 => {
             let digest = report.digest;
-            End { outcome: Outcome::Succeeded, reason: None, message: words, digest }
+            End { outcome: Outcome::Succeeded, reason: None, message: said, digest }
         }
         code => {
             let reason_word = report.reason.as_deref().and_then(Reason::parse);
             let fallback = if deadline { Reason::Timeout } else { Reason::FlashFailed };
             let runtime = reason.as_deref().unwrap_or("Error");
-            let message = if !words.is_empty() {
-                words
+            let message = if !said.is_empty() {
+                said
             } else if deadline {
                 too_long.into()
             } else {
@@ -84,7 +85,7 @@ pub fn of(pod: &Pod) -> End {
 }
 
 /// Of plain text, usually the end of a log, the end says what happened.
-fn last_words(text: &str) -> String {
+fn last_lines(text: &str) -> String {
     let start = text.len().saturating_sub(MESSAGE_BYTES);
     match (start..text.len()).find(|at| text.is_char_boundary(*at)) {
         // Not the second half of a line, if a whole one follows.
@@ -110,13 +111,13 @@ fn silent_end(pod: &Pod) -> End {
     }
 }
 
-/// Why a Pod has not started, in the words of kubelet or scheduler.
+/// Why a Pod has not started: the message of kubelet or scheduler.
 pub fn why_not_started(pod: &Pod) -> String {
-    let words = match &pod.container {
+    let message = match &pod.container {
         Container::Waiting(Some(why)) => Some(why.clone()),
         _ => pod.note.clone(),
     };
-    words.unwrap_or_else(|| "the flash Pod has not started yet".into())
+    message.unwrap_or_else(|| "the flash Pod has not started yet".into())
 }
 
 #[cfg(test)]

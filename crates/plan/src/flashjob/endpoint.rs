@@ -1,5 +1,5 @@
 //! One form for a board's address. People and Akri write one board as `192.0.2.11`, `192.0.2.11:80` or
-//! `http://192.0.2.11/`; locks, twins and "who flashed it last" must see one board. What is written into a flash Pod stays
+//! `http://192.0.2.11/`; locks, duplicates and "who flashed it last" must see one board. What is written into a flash Pod stays
 //! as it was given.
 
 use std::borrow::{Borrow, Cow};
@@ -80,7 +80,7 @@ const DEFAULT_PORT: &str = "80";
 
 /// The form under which a board is looked up. The form of a form is itself.
 fn normal(endpoint: &str) -> Cow<'_, str> {
-    // Nearly every address is a plain one, and this is asked for every device at every look: no copy then.
+    // Nearly every address is a plain one, and this is asked for every device at every reconcile: no copy then.
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-');
     let is_name = |text: &str| {
         text.rsplit('.').next().is_some_and(|l| l.starts_with(|c: char| c.is_ascii_lowercase()))

@@ -1,7 +1,7 @@
 //! What `decide` may know: the facts that `observe` collects, as plain data.
 //!
 //! Objects of the API are large; these are the few fields a decision depends on. What is uncertain is said here too:
-//! a [`Slot`] knows whether a write to it is under way, so that `decide` keeps its hands off until that is settled.
+//! a [`Slot`] knows whether a write to it is under way, so that `decide` keeps its hands off until that is known.
 
 use std::collections::HashMap;
 
@@ -37,8 +37,8 @@ pub struct View<'a> {
     pub instances: Option<&'a Instances>,
     /// The job's Services and Pods by target.
     pub children: &'a HashMap<Target, Children>,
-    /// No attempt is open that another process began; else it has to be settled before anything starts.
-    pub settled: bool,
+    /// No attempt is open that another process began; else it has to be recovered before anything starts.
+    pub recovered: bool,
     /// Why the job's ledger, finalizer or annotation could not be written the last time.
     pub trouble: Option<&'a str>,
     /// What the jobs of all namespaces have to do with which board.

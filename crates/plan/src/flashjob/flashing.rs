@@ -12,7 +12,7 @@ use crate::flashjob::finding::is_pinned;
 use crate::flashjob::ledger::Record;
 use crate::flashjob::plan::{Deletion, NewObject};
 use crate::flashjob::pod;
-use crate::flashjob::round::{NO_ROOM, Round, SETTLING};
+use crate::flashjob::round::{NO_ROOM, RECOVERING, Round};
 use crate::flashjob::step::{Action, Step, Wait};
 use crate::time::{after, later};
 
@@ -26,9 +26,9 @@ pub(crate) const NODE_LOST_SECONDS: i64 = 300;
 impl Round<'_> {
     /// A device whose attempt is under way. Taken out of the job, it is left alone unless its Pod was sent.
     pub(crate) fn attempt(&mut self, index: usize, record: &Record, dropped: bool) -> Step {
-        if !self.view.settled {
+        if !self.view.recovered {
             // Begun by another process. Withdraw the permit; then a fresh list shows whether it has started.
-            let wait = Wait::new(DeviceState::Starting, SETTLING);
+            let wait = Wait::new(DeviceState::Starting, RECOVERING);
             if !record.has_permit() {
                 return wait.into();
             }
@@ -106,7 +106,7 @@ impl Round<'_> {
         if !record.has_permit() && !pod.started() {
             // Its permit was withdrawn, so it cannot start: end it and count nothing.
             let deletion = Deletion::of_pod(record.target, record.attempt, pod);
-            return Wait::new(DeviceState::Starting, SETTLING).then(Action::Delete(deletion));
+            return Wait::new(DeviceState::Starting, RECOVERING).then(Action::Delete(deletion));
         }
         let give_up_at = after(pod.first_seen, limit);
         let why = end::why_not_started(pod);
@@ -136,7 +136,7 @@ impl Round<'_> {
             return self.end(index, record, None, end);
         }
         if !record.pinned.as_ref().is_some_and(|p| is_pinned(p, spec, instance)) {
-            // The board has moved while its permit waited: what is flashed must be what was looked at and locked.
+            // The board has moved while its permit waited: what is flashed must be what was found and locked.
             return withdraw(record);
         }
         let service = self.view.children.get(&record.target).and_then(|c| c.service.here());

@@ -13,8 +13,8 @@ use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{DeviceProgress, Ledger, Record};
 use crate::flashjob::locks::Lock;
 
-/// The locks on boards whose Pods have not ended, and on the node port, for a job that goes or has lost its ledger: none of them is free for
-/// another job yet.
+/// The locks on boards whose Pods have not ended, and on the node port, for a job that goes or has lost its ledger: none
+/// of them is free for another job yet.
 pub(crate) fn locks_at_work(view: &View<'_>, now: Timestamp) -> Vec<Lock<'static>> {
     let pods = view.children.values().flat_map(|children| children.pods.values());
     let seen = pods.filter(|slot| pod_in_use(slot, now)).filter_map(|slot| slot.seen.as_ref());
@@ -41,15 +41,16 @@ pub(crate) fn takes_node_port(view: &View<'_>) -> bool {
 }
 
 /// Whether a device waits for its next attempt.
-pub(crate) fn rests(record: &Record, now: Timestamp) -> bool {
+pub(crate) fn is_in_back_off(record: &Record, now: Timestamp) -> bool {
     match &record.progress {
         DeviceProgress::Waiting(Some(failed)) => failed.retry_at.is_some_and(|at| at > now),
         _ => false,
     }
 }
 
-/// The locks that a job holds, read off its ledger and its objects: a new process has every job hold them before it reconciles
-/// any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a Service.
+/// The locks that a job holds, read off its ledger and its objects: a new process has every job hold them before it
+/// reconciles any. A write of the earlier process that opens an attempt may still arrive, and only for a board that has a
+/// Service.
 pub fn locks_held(
     ledger: Option<&Ledger>,
     children: &HashMap<Target, Children>,

@@ -78,7 +78,7 @@ impl Index {
         let slot = self.pod_slot(&child.owner.uid, child.target, child.attempt);
         slot.see(child.facts.clone());
         let pod = slot.here().filter(|p| p.uid == child.facts.uid)?;
-        // A Pod we deleted that never began needs no second look either: its permit is gone.
+        // A Pod we deleted that never began needs no live read either: its permit is gone.
         if pod.over(now) || (deleted && !pod.started()) {
             slot.gone = true;
             return None;

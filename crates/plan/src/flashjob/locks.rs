@@ -32,7 +32,7 @@ pub struct Seniority {
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     locks: HashMap<Lock<'static>, Parties>,
-    /// Those that several jobs have to do with: few, and asked for at every look at every device that waits.
+    /// Those that several jobs have to do with: few, and asked for at every reconcile for every device that waits.
     shared: HashSet<Lock<'static>>,
     jobs: HashMap<JobUid, Party>,
     /// What jobs have flashed that nothing else is known of: see [`Locks::park`].

@@ -1,4 +1,4 @@
-//! The pure core: [`decide`] looks at a [`View`] of one job and says in a [`Plan`] what to do.
+//! The pure core: [`decide`] takes a [`View`] of one job and says in a [`Plan`] what to do.
 //!
 //! ```text
 //!   watches, ledger ──observe──▶ View ──decide──▶ Plan ──act──▶ API server
@@ -54,5 +54,5 @@ pub use decide::{decide, internal_error};
 pub use facts::{Job, LedgerState, Settings, View};
 pub use in_use::locks_held;
 pub use plan::{AttemptEnd, Deletion, Kind, LedgerPlan, NewObject, Plan};
-pub use reduced::{reduced, shown_words};
+pub use reduced::{reduced, shown_message};
 pub use service::owner;

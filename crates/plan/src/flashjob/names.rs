@@ -15,7 +15,7 @@ pub const SHARD: &str = "application.flashjob.nbfc.io/ledger-shard";
 /// Annotation on the job: its ledger is sealed, and under this name.
 pub const LEDGER: &str = "application.flashjob.nbfc.io/ledger";
 /// Label on the Service: what was asked for when it was made.
-pub const SHAPE: &str = "application.flashjob.nbfc.io/shape";
+pub const SPEC_HASH: &str = "application.flashjob.nbfc.io/shape";
 /// Label on the Service: where its address is to come from.
 pub const POOL: &str = "application.flashjob.nbfc.io/pool";
 /// The finalizer, as the original named it.
@@ -47,7 +47,7 @@ pub fn is_ours(key: &str) -> bool {
 }
 
 /// What a job asks of its Services, in one word.
-pub fn shape(asked: &str) -> String {
+pub fn spec_hash(asked: &str) -> String {
     hex(&[asked], 10)
 }
 

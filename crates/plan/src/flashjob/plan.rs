@@ -11,15 +11,15 @@ use crate::flashjob::ids::Target;
 use crate::flashjob::ledger::{Change, Ledger};
 use crate::flashjob::locks::Lock;
 
-/// Everything that follows from one look at one job.
+/// Everything that follows from one reconcile of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// What the ledger should become.
     pub ledger: LedgerPlan,
     /// Put our finalizer and the ledger's name on the job.
-    pub mark: Option<String>,
+    pub add_finalizer: Option<String>,
     /// Take our finalizer off: everything is cleaned up.
-    pub release: bool,
+    pub remove_finalizer: bool,
     /// Objects to make.
     pub creates: Vec<NewObject>,
     /// Objects to end.
@@ -32,8 +32,8 @@ pub struct Plan {
     pub status: Option<FlashJobStatus>,
     /// Nothing more will happen by itself.
     pub finished: bool,
-    /// Nothing happens to the job until somebody changes it, one of its objects appears, or `look_again` comes: its ledger need
-    /// not be kept in memory.
+    /// Nothing happens to the job until somebody changes it, one of its objects appears, or `next_reconcile` comes: its
+    /// ledger need not be kept in memory.
     pub idle: bool,
     /// The job has been kept long enough: delete it.
     pub expire: bool,
@@ -45,8 +45,8 @@ pub struct Plan {
     pub waiting: Option<Waiting>,
     /// Ends that this plan records, for the log and the metrics.
     pub ended: Vec<AttemptEnd>,
-    /// When to look again although nothing may have happened.
-    pub look_again: Option<Timestamp>,
+    /// When to reconcile again although nothing may have happened.
+    pub next_reconcile: Option<Timestamp>,
 }
 
 /// What the ledger should become.
@@ -142,8 +142,8 @@ impl Deletion {
 }
 
 impl Plan {
-    /// Look again at `at`, or earlier if something else asks for it.
-    pub fn look_again_at(&mut self, at: Timestamp) {
-        self.look_again = Some(self.look_again.map_or(at, |before| before.min(at)));
+    /// Reconcile again at `at`, or earlier if something else asks for it.
+    pub fn reconcile_at(&mut self, at: Timestamp) {
+        self.next_reconcile = Some(self.next_reconcile.map_or(at, |before| before.min(at)));
     }
 }

@@ -38,7 +38,7 @@ impl<'a> Round<'a> {
             return given_up(record, failed);
         }
         // Before anything else is asked that may change: a held job has nothing to do with the world and can be parked.
-        let Some(spec) = self.active() else { return Step::Rests(self.wait_held(failed)) };
+        let Some(spec) = self.active() else { return Step::Idle(self.wait_held(failed)) };
         if let Some(Failed { ended, retry_at: Some(at), .. }) = failed
             && *at > self.now
         {
@@ -77,7 +77,7 @@ impl<'a> Round<'a> {
     /// The device is new, or at another address than before: what is locked must be what is flashed.
     fn pin_down(&mut self, index: usize, record: &Record, found: Pinned) -> Step {
         let wait = Wait::new(DeviceState::Pending, "found; writing that down");
-        let first = self.twin(index, &found);
+        let first = self.first_entry(index, &found);
         let record = Record { pinned: Some(found), ..record.clone() };
         match first {
             Some(first) => wait.then(Action::Write(record.as_duplicate_of(&first, self.now))),
@@ -135,7 +135,7 @@ impl<'a> Round<'a> {
         step
     }
 
-    /// The board is taken for the rest of this look.
+    /// The board is taken for the rest of this round.
     pub(crate) fn lock_board(&mut self, record: &Record) {
         let board = record.pinned.as_ref().map(|p| p.endpoint.board().into_owned());
         self.locked.extend(board);

@@ -1,7 +1,7 @@
 //! What a job would do, before it is made: each device's batch, or why it would not be flashed.
 //!
-//! Nothing is worked out a second time here. The job's first look makes the ledger, `rollout::turn` is asked for one batch
-//! after the other as if each went well, and one `Round` with room for all says what would become of each device.
+//! Nothing is worked out a second time here. The job's first reconcile makes the ledger, `rollout::turn` is asked for one
+//! batch after the other as if each went well, and one `Round` with room for all says what would become of each device.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ pub fn preview(
         ledger,
         instances: Some(instances),
         children: &children,
-        settled: true,
+        recovered: true,
         trouble: None,
         locks,
         addresses: &addresses,
@@ -114,7 +114,7 @@ pub struct Other<'a> {
     pub at_work: Vec<Endpoint>,
 }
 
-/// What other jobs have to do with which board: each is looked at as the operator does, the oldest first.
+/// What other jobs have to do with which board: each is reconciled as the operator does, the oldest first.
 pub fn locks(
     new: &Job,
     mut others: Vec<Other<'_>>,
@@ -152,7 +152,7 @@ pub fn locks(
                 ledger: LedgerState::Sealed(ledger),
                 instances: Some(instances),
                 children: &children,
-                settled: true,
+                recovered: true,
                 trouble: None,
                 locks: &locks,
                 addresses: &addresses,
@@ -169,7 +169,7 @@ pub fn locks(
     locks
 }
 
-/// The batch of each device, from the first on, if every batch goes well. Twins and what has left the job have none.
+/// The batch of each device, from the first on, if every batch goes well. Duplicates and what has left the job have none.
 pub fn batches(spec: &Spec, ledger: &Ledger, now: Timestamp) -> Vec<Option<usize>> {
     let takes_a_place = |record: &Record| !record.is_duplicate() && !record.dropped;
     if spec.batch_size.is_none() {

@@ -10,11 +10,11 @@ use crate::flashjob::ledger;
 
 /// The condition that says so; its reason is the same word.
 const REFUSED: &str = "StatusRefused";
-/// The longest words of the server that are repeated.
-const WORDS_BYTES: usize = 400;
+/// The longest message of the server that is repeated.
+const SERVER_MESSAGE_BYTES: usize = 400;
 
-/// What is left of a status when the server has refused it with these words.
-pub fn reduced(full: FlashJobStatus, words: &str) -> FlashJobStatus {
+/// What is left of a status when the server has refused it with this message.
+pub fn reduced(full: FlashJobStatus, refusal: &str) -> FlashJobStatus {
     // Named one by one, so that a list that is added to the status is not forgotten here.
     let FlashJobStatus {
         phase,
@@ -33,7 +33,7 @@ pub fn reduced(full: FlashJobStatus, words: &str) -> FlashJobStatus {
         in_flight: _,
         failures: _,
     } = full;
-    let why = format!("the API server refuses the full status: {}", shown_words(words));
+    let why = format!("the API server refuses the full status: {}", shown_message(refusal));
     conditions.extend(conditions.first().cloned().map(|any| Condition {
         type_: REFUSED.into(),
         status: "True".into(),
@@ -59,13 +59,13 @@ pub fn reduced(full: FlashJobStatus, words: &str) -> FlashJobStatus {
     }
 }
 
-/// The words of a server, or of whatever stands before it, as they are repeated: one line, and not too long.
-pub fn shown_words(words: &str) -> String {
-    let line: Vec<&str> = words
+/// The message of a server, or of whatever stands before it, as it is repeated: one line, and not too long.
+pub fn shown_message(message: &str) -> String {
+    let line: Vec<&str> = message
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|w| !w.is_empty())
         .collect();
-    ledger::cut(line.join(" "), WORDS_BYTES)
+    ledger::cut(line.join(" "), SERVER_MESSAGE_BYTES)
 }
 
 #[cfg(test)]
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn whatever_the_server_says_it_stays_small() {
-        let words = "<html>\n<h1>413</h1>\r\n\u{1b}[31m".to_owned() + &"ä".repeat(100_000);
-        let after = reduced(full(), &words);
+        let page = "<html>\n<h1>413</h1>\r\n\u{1b}[31m".to_owned() + &"ä".repeat(100_000);
+        let after = reduced(full(), &page);
         assert!(serde_json::to_string(&after).unwrap().len() < 4096);
         let message = after.message.unwrap();
         assert!(

@@ -1,10 +1,10 @@
 //! One pass over the devices of a job.
 //!
-//! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until its board is known to be
-//! free), in `addressing` (until it has a permit), in `flashing` (from there to its end) and in `duplicates` (for a second name of
-//! one board); what is not needed any more, in `clean_up`. Here is what they share: the slots and boards already given away.
-//! The answer is a [`Step`], and `collect` makes the plan of them. Every wait has a deadline, and every device that is not
-//! final is counted with what it waits for.
+//! A [`Round`] looks at each record once. What a device needs next is worked out in `prepare` (until its board is known to
+//! be free), in `addressing` (until it has a permit), in `flashing` (from there to its end) and in `duplicates` (for a
+//! second name of one board); what is not needed any more, in `clean_up`. Here is what they share: the slots and boards
+//! already given away. The answer is a [`Step`], and `collect` makes the plan of them. Every wait has a deadline, and
+//! every device that is not final is counted with what it waits for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::flashjob::duplicates::Places;
 use crate::flashjob::endpoint::{BoardKey, Endpoint};
 use crate::flashjob::facts::{DeviceNamespaces, Pod, Service, View};
 use crate::flashjob::ids::Target;
-use crate::flashjob::in_use::{pod_in_use, rests, takes_node_port};
+use crate::flashjob::in_use::{is_in_back_off, pod_in_use, takes_node_port};
 use crate::flashjob::ledger::{Change, DeviceProgress, Ledger, Outcome, Record};
 use crate::flashjob::locks::Lock;
 use crate::flashjob::plan::Plan;
@@ -29,7 +29,7 @@ use crate::flashjob::survey::Survey;
 use crate::flashjob::waiting;
 
 /// What is said while nothing may start yet.
-pub(crate) const SETTLING: &str = "settling what an earlier run began";
+pub(crate) const RECOVERING: &str = "settling what an earlier run began";
 /// What is said of a device that would begin, were it not for the failures of others.
 pub(crate) const NO_ROOM: &str = "as many devices failed or are tried again as may fail";
 
@@ -138,7 +138,7 @@ impl<'a> Round<'a> {
         self.starved = starved_at.filter(|(at, _)| *at <= now).map(|(_, longest)| longest.clone());
         self.queued = queued_at.is_some_and(|at| at <= now);
         let turns = starved_at.map(|(at, _)| at).into_iter().chain(queued_at);
-        turns.filter(|at| *at > now).for_each(|at| self.plan.look_again_at(at));
+        turns.filter(|at| *at > now).for_each(|at| self.plan.reconcile_at(at));
         self.plan.waiting = waiting;
     }
 
@@ -163,11 +163,11 @@ impl<'a> Round<'a> {
             DeviceProgress::Final { outcome, .. } => Step::Final(*outcome),
             // Taken out between two attempts.
             DeviceProgress::Waiting(Some(failed)) if dropped => given_up(record, failed),
-            DeviceProgress::Waiting(_) if !self.view.settled => {
-                Wait::new(DeviceState::Pending, SETTLING).into()
+            DeviceProgress::Waiting(_) if !self.view.recovered => {
+                Wait::new(DeviceState::Pending, RECOVERING).into()
             }
             DeviceProgress::Waiting(None) if index >= self.bound => {
-                Step::Rests(Wait::new(DeviceState::Pending, "its batch has not begun"))
+                Step::Idle(Wait::new(DeviceState::Pending, "its batch has not begun"))
             }
             DeviceProgress::Waiting(None) if self.is_passed_over(index, record) => Step::PassedOver,
             DeviceProgress::Waiting(failed) => self.prepare(index, record, failed.as_ref()),
@@ -181,8 +181,8 @@ impl<'a> Round<'a> {
         Wait::new(DeviceState::Pending, why).then(Action::Write(renewed))
     }
 
-    /// Whether nothing can come of a closer look now: the device has nothing yet, nothing more may be made ready, and its
-    /// state is not told either. The next look whose status is due comes within seconds, and passes over nobody.
+    /// Whether nothing can come of going into it now: the device has nothing yet, nothing more may be made ready, and its
+    /// state is not told either. The next reconcile whose status is due comes within seconds, and passes over nobody.
     fn is_passed_over(&self, index: usize, record: &Record) -> bool {
         self.passes_over
             && self.ahead == 0
@@ -198,8 +198,8 @@ impl<'a> Round<'a> {
     }
 
     /// Whether a device waits for its next attempt.
-    pub(crate) fn rests(&self, record: &Record) -> bool {
-        rests(record, self.now)
+    pub(crate) fn is_in_back_off(&self, record: &Record) -> bool {
+        is_in_back_off(record, self.now)
     }
 
     /// Whether nothing new may start although the spec can be carried out.
@@ -231,7 +231,7 @@ impl<'a> Round<'a> {
         let Some(spec) = self.active() else { return };
         match rollout::turn(spec, self.ledger, self.now) {
             Turn::Same => {}
-            Turn::Wait(until) => self.plan.look_again_at(until),
+            Turn::Wait(until) => self.plan.reconcile_at(until),
             // An edit's header comes first.
             Turn::Next(header) => {
                 self.change.header.get_or_insert(*header);

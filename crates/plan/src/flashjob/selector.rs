@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         let blank = json!({ "device": " ", "version": "", "matchLabels": {} });
-        for (selector, words) in [
+        for (selector, message) in [
             (json!({}), "spec.deviceSelector is empty: it would choose every device"),
             (blank, "spec.deviceSelector is empty"),
             (json!({ "version": "<<1" }), "spec.deviceSelector.version \"<<1\" is not a semver"),
@@ -196,7 +196,7 @@ mod tests {
             (json!({ "matchLabels": { "a": "x", " a": "y" } }), "names \"a\" twice"),
         ] {
             let Invalid(error) = read(selector.clone()).expect_err("refused");
-            assert!(error.contains(words), "{selector}: {error}");
+            assert!(error.contains(message), "{selector}: {error}");
         }
     }
 }

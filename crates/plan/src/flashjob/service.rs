@@ -17,7 +17,7 @@ pub fn service(job: &Job, spec: &Spec, target: Target, uid: &str) -> Service {
     let access = &spec.access;
     let (node_port, port) = (access.kind == ServiceType::NodePort, flash_pod::PORT.into());
     let mut labels = labels(job, target, uid);
-    labels.insert(names::SHAPE.to_owned(), access.shape.clone());
+    labels.insert(names::SPEC_HASH.to_owned(), access.spec_hash.clone());
     labels.insert(names::POOL.to_owned(), access.pool.clone());
     Service {
         metadata: ObjectMeta {

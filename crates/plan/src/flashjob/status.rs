@@ -183,7 +183,7 @@ fn nothing_began(ledger: &Ledger) -> bool {
 /// The counts in words, such as "1 of 2 devices done, 1 flashing".
 fn sentence(counts: &Counts) -> String {
     let plural = if counts.total == 1 { "device" } else { "devices" };
-    let mut words = format!("{} of {} {plural} done", counts.succeeded, counts.total);
+    let mut message = format!("{} of {} {plural} done", counts.succeeded, counts.total);
     let rest = [
         (counts.skipped, "skipped"),
         (counts.failed, "failed"),
@@ -194,9 +194,9 @@ fn sentence(counts: &Counts) -> String {
         (counts.pending, "pending"),
     ];
     for (count, what) in rest.iter().filter(|(count, _)| *count > 0) {
-        words.push_str(&format!(", {count} {what}"));
+        message.push_str(&format!(", {count} {what}"));
     }
-    words
+    message
 }
 
 /// Writes phase, message and all conditions.

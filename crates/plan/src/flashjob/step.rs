@@ -21,7 +21,7 @@ pub(crate) enum Step {
     /// Its turn is far away, and nobody is told more of it now.
     PassedOver,
     /// It waits for its batch or for an edit of the job, and for nothing else in the world.
-    Rests(Wait),
+    Idle(Wait),
     /// It waits.
     Waits(Wait),
     /// Something is to be done for it; where it stands until that is done.
@@ -85,14 +85,14 @@ impl Step {
     /// Where the device stands, unless it has a result or nobody looks.
     pub fn wait(&self) -> Option<&Wait> {
         match self {
-            Step::Rests(wait) | Step::Waits(wait) | Step::Acts(wait, _) => Some(wait),
+            Step::Idle(wait) | Step::Waits(wait) | Step::Acts(wait, _) => Some(wait),
             Step::Left | Step::Final(_) | Step::Duplicate | Step::PassedOver => None,
         }
     }
 
     pub fn wait_mut(&mut self) -> Option<&mut Wait> {
         match self {
-            Step::Rests(wait) | Step::Waits(wait) | Step::Acts(wait, _) => Some(wait),
+            Step::Idle(wait) | Step::Waits(wait) | Step::Acts(wait, _) => Some(wait),
             Step::Left | Step::Final(_) | Step::Duplicate | Step::PassedOver => None,
         }
     }

@@ -8,7 +8,7 @@ use crate::flashjob::end;
 use crate::flashjob::endpoint::BoardKey;
 use crate::flashjob::facts::{Children, Pod, Service, Slot, View};
 use crate::flashjob::ids::Target;
-use crate::flashjob::in_use::{in_use, rests};
+use crate::flashjob::in_use::{in_use, is_in_back_off};
 use crate::flashjob::ledger::{Ledger, Outcome, Record};
 
 /// What is under way.
@@ -62,7 +62,7 @@ impl<'a> Survey<'a> {
         let service = children.map(|c| &c.service);
         let ready = record.is_open() || service.is_some_and(|s| s.busy || s.here().is_some());
         let sent = record.is_open() && slot.is_some_and(|s| s.busy || s.seen.is_some());
-        let next = usize::from(ready && !sent && !rests(record, now));
+        let next = usize::from(ready && !sent && !is_in_back_off(record, now));
         self.ahead += next;
         self.first_ahead += next * usize::from(record.tries() == 0);
         let waits = service.and_then(Slot::here).filter(|s| s.waits_for_address());

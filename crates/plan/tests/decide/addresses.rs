@@ -78,7 +78,7 @@ fn devices_that_rest_hold_up_no_other() {
     world.ends("b", 1, "");
     world.settle();
     assert!(world.record("c").is_open(), "the turn of c has come");
-    assert_eq!(services(&world), 3, "those that rest keep their addresses");
+    assert_eq!(services(&world), 3, "those in back-off keep their addresses");
 }
 
 #[test]
@@ -200,12 +200,12 @@ fn beside_one_that_nobody_serves(namespace: &str, service: Value, wanted: Value)
 fn a_service_that_nobody_serves_holds_up_those_of_its_namespace_that_ask_for_the_same() {
     let typo = json!({ "loadBalancerClass": "typo" });
     let mut world = beside_one_that_nobody_serves("ns", typo, Value::Null);
-    let words = message(world.settle());
+    let told = message(world.settle());
     assert_eq!(services(&world), 0);
     let why = "; waiting for an address of load balancer class typo behind Service unserved-";
-    assert!(words.contains(why), "{words}");
+    assert!(told.contains(why), "{told}");
     let until = "of FlashJob ns/unserved, which has waited since 1970-01-01 00:00:00 UTC and is given up at 1970-01-02 00:00:00 UTC";
-    assert!(words.contains(until), "{words}");
+    assert!(told.contains(until), "{told}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn nothing_is_made_before_the_ledger_is_sealed_and_the_job_is_marked() {
     let first = world.step();
     assert!(matches!(first.ledger, LedgerPlan::Create(_)) && first.creates.is_empty());
     let second = world.step();
-    assert!(second.mark.is_some() && second.creates.is_empty());
+    assert!(second.add_finalizer.is_some() && second.creates.is_empty());
     let third = world.step();
     assert!(matches!(third.creates[..], [NewObject::Service { .. }]));
     let fourth = world.step();
@@ -38,7 +38,7 @@ fn objects_go_only_after_the_result_is_acknowledged() {
     assert_eq!(kinds, [Kind::Pod(1), Kind::Service]);
     let done = world.settle();
     assert_eq!(phase(&done), Phase::Completed);
-    assert!(done.finished && done.look_again.is_none(), "nothing more to wait for");
+    assert!(done.finished && done.next_reconcile.is_none(), "nothing more to wait for");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_failure_is_retried_after_a_growing_pause_and_then_final() {
     world.ends("a", 1, r#"{"reason":"NotBack","message":"it is gone"}"#);
     let paused = world.settle();
     assert_eq!(state(&paused, "a"), "BackOff");
-    assert_eq!(paused.look_again, Some(world.now + jiff::SignedDuration::from_secs(10)));
+    assert_eq!(paused.next_reconcile, Some(world.now + jiff::SignedDuration::from_secs(10)));
     world.after(10);
     world.settle();
     assert_eq!(world.record("a").attempt, 2);
@@ -115,7 +115,7 @@ fn a_device_lost_late_in_a_long_rollout_is_missed_from_then_on() {
     world.instances.remove("ns", "c");
     let away = world.settle();
     assert_eq!(state(&away, "c"), "Offline");
-    assert_eq!(away.look_again, Some(world.now + jiff::SignedDuration::from_secs(60)));
+    assert_eq!(away.next_reconcile, Some(world.now + jiff::SignedDuration::from_secs(60)));
     world.after(59);
     world.discover("c");
     world.settle();

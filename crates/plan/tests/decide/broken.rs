@@ -100,9 +100,10 @@ fn whole(text: &str) -> Value {
 fn go_on_with(world: &World, data: &[Shard]) -> Result<(), String> {
     let read = Ledger::read(&world.job.uid, data);
     let state = read.as_ref().map_or_else(|e| LedgerState::Broken(e), LedgerState::Sealed);
-    for settled in [false, true] {
+    for recovered in [false, true] {
         let (instances, children, locks) = (&world.instances, world.children(), &world.locks);
-        let plan = decide(&view(&world.job, state, instances, children, locks, settled), world.now);
+        let plan =
+            decide(&view(&world.job, state, instances, children, locks, recovered), world.now);
         let status = plan.status.expect("a job with a ledger has a status");
         if let Err(wrong) = &read {
             let message = status.message.unwrap_or_default();

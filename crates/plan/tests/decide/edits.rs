@@ -180,12 +180,12 @@ fn deletion_ends_pods_then_services_then_lets_go() {
     let kinds = |plan: &Plan| plan.deletes.iter().map(|d| d.kind).collect::<Vec<_>>();
     let first = world.step();
     assert_eq!(first.held_locks, Some(vec![lock("at-a")]), "its board is not free yet");
-    assert_eq!((kinds(&first), first.release), (vec![Kind::Pod(1)], false));
+    assert_eq!((kinds(&first), first.remove_finalizer), (vec![Kind::Pod(1)], false));
     let second = world.step();
-    assert_eq!((kinds(&second), second.release), (vec![Kind::Service], false));
+    assert_eq!((kinds(&second), second.remove_finalizer), (vec![Kind::Service], false));
     let third = world.step();
-    assert!(third.deletes.is_empty() && third.release);
-    assert!(!world.step().release, "once");
+    assert!(third.deletes.is_empty() && third.remove_finalizer);
+    assert!(!world.step().remove_finalizer, "once");
 }
 
 #[test]

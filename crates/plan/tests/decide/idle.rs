@@ -29,7 +29,7 @@ fn a_held_job_is_idle_whatever_becomes_of_its_devices() {
     assert!(!world.settle().idle, "a is being flashed");
     world.ends("a", 1, "no");
     let plan = world.settle();
-    assert!(plan.idle && !plan.finished && plan.look_again.is_none());
+    assert!(plan.idle && !plan.finished && plan.next_reconcile.is_none());
     let device = plan.status.unwrap().in_flight.remove(0);
     assert_eq!(device.message.as_deref(), Some("tried again when the job goes on: no"));
     world.instances.remove("ns", "b");
@@ -59,7 +59,7 @@ fn a_long_pause_between_batches_is_idle_and_a_short_one_is_not() {
         world.settle();
         world.ends("a", 0, "");
         let pause = world.settle();
-        assert_eq!((pause.idle, pause.look_again.is_some()), (idle, true), "{seconds}");
+        assert_eq!((pause.idle, pause.next_reconcile.is_some()), (idle, true), "{seconds}");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_finished_job_that_is_to_be_deleted_is_idle_until_then() {
     world.settle();
     world.ends("a", 0, "");
     let kept = world.settle();
-    assert!(kept.idle && !kept.expire && kept.look_again.is_some());
+    assert!(kept.idle && !kept.expire && kept.next_reconcile.is_some());
     world.after(10);
     assert!(world.decide().expire);
 }

@@ -62,13 +62,13 @@ fn reasons(plan: &Plan) {
     assert!(status.in_flight.len() >= listed(waiting), "who waits is listed: {status:#?}");
     for device in &status.in_flight {
         assert!(!device.state.as_str().is_empty() && device.message.is_some(), "{device:#?}");
-        // A wait that is shown to last has an end, and the job is looked at then.
+        // A wait that is shown to last has an end, and the job is reconciled then.
         let held = !matches!(status.phase, Some(Phase::Pending | Phase::InProgress));
         let ours = device.since.is_none() || device.state.as_str() == "Recording";
         let free = ours || device.state.as_str() == "Blocked" || held;
         let until = device.until.as_ref().map(|time| time.0);
-        assert!(until.is_some() || free, "no next look: {device:#?}");
-        assert!(until.is_none_or(|at| plan.look_again <= Some(at)), "{device:#?}");
+        assert!(until.is_some() || free, "no next reconcile: {device:#?}");
+        assert!(until.is_none_or(|at| plan.next_reconcile <= Some(at)), "{device:#?}");
     }
     let failed = status.failures.iter().filter(|f| f.reason != "Superseded").count();
     assert_eq!(failed, listed(counts.failed));

@@ -25,8 +25,8 @@ fn firmware_edited_at_any_moment_is_flashed_once() {
     for moment in 0..8 {
         let mut world = World::new(&["a"], json!({}));
         let mut flashed = Vec::new();
-        for look in 0..30 {
-            if look == moment {
+        for reconcile in 0..30 {
+            if reconcile == moment {
                 world.edit(&["a"], json!({ "firmware": "f:2", "version": "2" }));
             }
             let plan = world.step();
@@ -43,7 +43,7 @@ fn firmware_edited_at_any_moment_is_flashed_once() {
         }
         let new = flashed.iter().filter(|f| *f == "f:2").count();
         let old = flashed.iter().filter(|f| *f == "f:1").count();
-        assert!(new == 1 && old <= 1, "edited before look {moment}: {flashed:?}");
+        assert!(new == 1 && old <= 1, "edited before reconcile {moment}: {flashed:?}");
     }
 }
 

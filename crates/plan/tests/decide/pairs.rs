@@ -16,7 +16,7 @@ const DEVICES: [[&str; 2]; 2] = [["ns/a", "ns/b"], ["ns/b", "ns/c"]];
 /// Something that happens, to one of the jobs where it has a number.
 #[derive(Clone, Debug)]
 enum Event {
-    Look(usize),
+    Reconcile(usize),
     /// The operator is killed after it wrote this job's ledger; what it wanted to make is still on its way.
     Crash(usize),
     /// What was on its way arrives after all.
@@ -28,13 +28,13 @@ enum Event {
     LetGo,
     Vanish(usize, usize),
     Wait(i64),
-    Hold(usize, bool),
+    Suspend(usize, bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let job = 0..2usize;
     prop_oneof![
-        12 => job.clone().prop_map(Event::Look),
+        12 => job.clone().prop_map(Event::Reconcile),
         2 => job.clone().prop_map(Event::Crash),
         1 => job.clone().prop_map(Event::Late),
         5 => Just(Event::Start),
@@ -42,7 +42,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::LetGo),
         1 => (job.clone(), 0..2usize).prop_map(|(job, which)| Event::Vanish(job, which)),
         2 => (1..400i64).prop_map(Event::Wait),
-        1 => (job, any::<bool>()).prop_map(|(job, held)| Event::Hold(job, held)),
+        1 => (job, any::<bool>()).prop_map(|(job, held)| Event::Suspend(job, held)),
     ]
 }
 
@@ -91,7 +91,7 @@ impl Pair {
 
     fn happen(&mut self, event: &Event) {
         match event {
-            Event::Look(job) => {
+            Event::Reconcile(job) => {
                 let plan = self.decide(*job);
                 self.lend(*job, |world| world.carry_out(&plan));
             }
@@ -119,14 +119,15 @@ impl Pair {
             Event::LetGo => self.jobs.iter_mut().for_each(World::let_go),
             Event::Vanish(job, which) => self.jobs[*job].vanish(*which),
             Event::Wait(seconds) => self.jobs.iter_mut().for_each(|world| world.after(*seconds)),
-            Event::Hold(job, held) => {
+            Event::Suspend(job, held) => {
                 self.jobs[*job].edit(&DEVICES[*job], self.shape.spec(*held));
             }
         }
         self.no_board_has_two_pods();
     }
 
-    /// A new process: open attempts hold their boards and have to be settled, then what has objects; all else is forgotten.
+    /// A new process: open attempts hold their boards and have to be recovered, then what has objects; all else is
+    /// forgotten.
     fn restart(&mut self) {
         self.locks = Locks::default();
         for world in &mut self.jobs {
@@ -137,7 +138,7 @@ impl Pair {
             let open = records.clone().filter(|r| r.is_open()).filter_map(Record::lock);
             self.locks.hold(&uid, open.collect());
             records.clone().for_each(|record| self.locks.learn(&uid, record));
-            world.settled = !records.clone().any(|r| r.is_open());
+            world.recovered = !records.clone().any(|r| r.is_open());
         }
         for world in &self.jobs {
             let held = locks_held(world.ledger.as_ref(), world.children(), world.now);
@@ -193,12 +194,12 @@ impl Pair {
     /// The world answers from now on: both jobs end.
     fn end(&mut self) {
         for job in [0, 1] {
-            self.happen(&Event::Hold(job, false));
+            self.happen(&Event::Suspend(job, false));
         }
         for _ in 0..300 {
             for event in [
-                Event::Look(0),
-                Event::Look(1),
+                Event::Reconcile(0),
+                Event::Reconcile(1),
                 Event::Start,
                 Event::End(0, true),
                 Event::End(1, true),

@@ -243,7 +243,7 @@ fn a_pod_that_never_goes_holds_its_board_and_not_the_batch() {
     world.after(60);
     let plan = world.settle();
     assert_eq!(state(&plan, "a"), "BackOff");
-    assert!(plan.look_again.is_some(), "this wait has an end");
+    assert!(plan.next_reconcile.is_some(), "this wait has an end");
     world.after(300);
     let plan = world.settle();
     assert_eq!(reason(&plan), "NodeLost");
@@ -309,7 +309,7 @@ fn a_job_that_cannot_go_says_what_it_waits_for() {
     world.runs("a");
     world.job.deleting = true;
     let plan = world.settle();
-    assert!(plan.status.is_none() && plan.look_again.is_some(), "it takes its time");
+    assert!(plan.status.is_none() && plan.next_reconcile.is_some(), "it takes its time");
     world.after(45);
     let status = world.settle().status.unwrap();
     let message = status.message.unwrap();

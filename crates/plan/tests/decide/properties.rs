@@ -12,8 +12,8 @@ const DEVICES: [&str; 4] = ["a", "b", "c", "d"];
 /// Something that happens.
 #[derive(Clone, Debug)]
 enum Event {
-    /// The operator looks, and everything is done.
-    Look,
+    /// The operator reconciles, and everything is done.
+    Reconcile,
     /// It is killed after the ledger was written; what it wanted to make is still on its way.
     CrashAfterLedger,
     /// It is killed after everything but the ledger was written.
@@ -37,12 +37,12 @@ enum Event {
     /// Time passes.
     Wait(i64),
     /// A person holds the job, or lets it go on.
-    Hold(bool),
+    Suspend(bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        8 => Just(Event::Look),
+        8 => Just(Event::Reconcile),
         1 => Just(Event::CrashAfterLedger),
         1 => Just(Event::CrashBeforeLedger),
         1 => Just(Event::Crash),
@@ -54,7 +54,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..4usize).prop_map(Event::Lose),
         2 => Just(Event::Find),
         2 => (1..400i64).prop_map(Event::Wait),
-        1 => any::<bool>().prop_map(Event::Hold),
+        1 => any::<bool>().prop_map(Event::Suspend),
     ]
 }
 
@@ -77,7 +77,7 @@ impl Run {
     fn happen(&mut self, event: &Event, batch: usize) {
         let world = &mut self.world;
         match event {
-            Event::Look => drop(world.step()),
+            Event::Reconcile => drop(world.step()),
             Event::CrashAfterLedger => {
                 let plan = world.decide();
                 world.write_ledger(&plan);
@@ -110,15 +110,15 @@ impl Run {
             Event::Lose(which) => world.instances.remove("ns", DEVICES[*which]),
             Event::Find => DEVICES.iter().for_each(|d| world.discover(d)),
             Event::Wait(seconds) => world.after(*seconds),
-            Event::Hold(held) => world.edit(&DEVICES, spec(self.parallel, batch, *held)),
+            Event::Suspend(held) => world.edit(&DEVICES, spec(self.parallel, batch, *held)),
         }
         self.check();
     }
 
-    /// A new process: what the old one knew of writes under way is gone, and open attempts have to be settled.
+    /// A new process: what the old one knew of writes under way is gone, and open attempts have to be recovered.
     fn restart(&mut self) {
         let open = self.world.ledger.as_ref().is_some_and(|l| l.has_open_attempts());
-        self.world.settled = !open;
+        self.world.recovered = !open;
     }
 
     /// A kubelet starts a container exactly if its permit is in the ledger.
@@ -160,10 +160,10 @@ impl Run {
 
     /// The world answers from now on: the job ends.
     fn end_well(&mut self, batch: usize) {
-        self.happen(&Event::Hold(false), batch);
+        self.happen(&Event::Suspend(false), batch);
         for _ in 0..200 {
             self.happen(&Event::Find, batch);
-            self.happen(&Event::Look, batch);
+            self.happen(&Event::Reconcile, batch);
             self.happen(&Event::Start, batch);
             for _ in 0..4 {
                 self.happen(&Event::End { which: 0, well: true }, batch);

@@ -10,13 +10,13 @@ use crate::phase;
 use crate::world::World;
 
 #[test]
-fn an_open_attempt_of_another_process_is_settled_before_anything_starts() {
+fn an_open_attempt_of_another_process_is_recovered_before_anything_starts() {
     // The permit is written and no Pod was made.
     let mut world = World::new(&["a", "b"], json!({ "rollout": { "maxParallel": 1 } }));
     while !world.ledger.as_ref().is_some_and(|l| l.has_open_attempts()) {
         world.step();
     }
-    world.settled = false;
+    world.recovered = false;
     let withdrawn = world.step();
     assert!(withdrawn.creates.is_empty() && !withdrawn.list_pods);
     assert!(
@@ -35,7 +35,7 @@ fn a_started_pod_of_another_process_is_adopted_and_one_that_has_not_is_ended() {
     let mut world = World::new(&["a", "b"], json!({}));
     world.settle();
     world.runs("a");
-    world.settled = false;
+    world.recovered = false;
     world.settle();
     assert_eq!(world.record("a").attempt, 1, "adopted");
     assert_eq!(world.record("b").attempt, 2, "made anew");
@@ -53,7 +53,7 @@ fn a_late_pod_without_a_permit_is_removed() {
     let late = world.pod("a");
     let target = world.record("a").target;
     world.loses_pod("a");
-    world.settled = false;
+    world.recovered = false;
     world.settle();
     world.ends("a", 0, "");
     world.settle();

@@ -21,7 +21,7 @@ fn batches_come_in_order_with_a_pause_between() {
     world.ends("b", 1, r#"{"reason":"SignatureInvalid"}"#);
     let pause = world.settle();
     assert!(at_work(&world).is_empty());
-    assert_eq!(pause.look_again, Some(world.now + jiff::SignedDuration::from_secs(60)));
+    assert_eq!(pause.next_reconcile, Some(world.now + jiff::SignedDuration::from_secs(60)));
     world.after(60);
     world.settle();
     assert_eq!(at_work(&world), ["c", "d"]);
@@ -130,7 +130,7 @@ fn a_finished_job_is_deleted_after_its_time() {
     world.ends("a", 0, "");
     let done = world.settle();
     assert!(!done.expire);
-    assert_eq!(done.look_again, Some(world.now + jiff::SignedDuration::from_secs(30)));
+    assert_eq!(done.next_reconcile, Some(world.now + jiff::SignedDuration::from_secs(30)));
     world.after(30);
     assert!(world.settle().expire);
 }

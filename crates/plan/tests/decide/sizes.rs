@@ -18,7 +18,7 @@ fn run(devices: usize) -> flashjob_api::flashjob::FlashJobStatus {
     let rollout = json!({ "maxParallel": 500 });
     let selector = json!({ "device": "esp32" });
     world.edit(&[], json!({ "uuid": [], "deviceSelector": selector, "rollout": rollout }));
-    // As many at once as there are: the looks are what is tried here, not their number.
+    // As many at once as there are: the reconciles are what is tried here, not their number.
     world.job.spec.as_mut().unwrap().max_parallel = devices;
     world.job.generation = 1;
     for _ in 0..20 {

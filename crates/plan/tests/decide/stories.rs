@@ -188,7 +188,7 @@ fn a_new_leader() {
         |w| {
             w[0].runs("a");
             w[0].forget_pod("c");
-            w[0].settled = false;
+            w[0].recovered = false;
         },
     );
     story.after(20, "all end well", |w| {

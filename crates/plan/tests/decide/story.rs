@@ -56,7 +56,7 @@ impl Story {
         for _ in 0..40 {
             let mut quiet = true;
             for number in 0..self.jobs.len() {
-                quiet &= self.look(number);
+                quiet &= self.reconcile(number);
             }
             if quiet {
                 return;
@@ -65,8 +65,8 @@ impl Story {
         panic!("it does not come to rest:\n{}", self.text);
     }
 
-    /// One look at one job. Says whether there was nothing to do.
-    fn look(&mut self, number: usize) -> bool {
+    /// One reconcile of one job. Says whether there was nothing to do.
+    fn reconcile(&mut self, number: usize) -> bool {
         let world = &mut self.jobs[number];
         std::mem::swap(&mut world.locks, &mut self.locks);
         let before = world.ledger.clone();
@@ -135,7 +135,7 @@ fn describe(plan: &Plan, before: Option<&Ledger>, world: &World, lines: &mut Lin
         }
         LedgerPlan::Keep | LedgerPlan::Clear(_) => {}
     }
-    if plan.mark.is_some() {
+    if plan.add_finalizer.is_some() {
         lines.push(("job", "gets our finalizer and the name of its ledger".into()));
     }
     for object in &plan.creates {

@@ -22,7 +22,7 @@ pub fn view<'a>(
     instances: &'a Instances,
     children: &'a HashMap<Target, Children>,
     locks: &'a Locks,
-    settled: bool,
+    recovered: bool,
 ) -> View<'a> {
     View {
         job,
@@ -31,7 +31,7 @@ pub fn view<'a>(
         ledger,
         instances: Some(instances),
         children,
-        settled,
+        recovered,
         trouble: None,
         locks,
         addresses: &ADDRESSES,

@@ -28,7 +28,7 @@ pub struct World {
     pub locks: Locks,
     pub settings: Settings,
     pub first_seen: Timestamp,
-    pub settled: bool,
+    pub recovered: bool,
     pub addresses: bool,
     pub waits: Addresses,
     /// A running Pod that is deleted stays until its container has ended.
@@ -64,7 +64,7 @@ impl World {
             locks: Locks::default(),
             settings: Settings::default(),
             first_seen: Timestamp::MAX,
-            settled: true,
+            recovered: true,
             addresses: true,
             waits: Addresses::default(),
             lingering: false,
@@ -122,7 +122,7 @@ impl World {
     fn view(&self) -> View<'_> {
         let state = self.ledger.as_ref().map_or(LedgerState::Absent, LedgerState::Sealed);
         let view =
-            view(&self.job, state, &self.instances, self.children(), &self.locks, self.settled);
+            view(&self.job, state, &self.instances, self.children(), &self.locks, self.recovered);
         let (addresses, settings, first_seen) = (&self.waits, &self.settings, self.first_seen);
         View { addresses, settings, first_seen, ..view }
     }
@@ -159,18 +159,24 @@ impl World {
             let Plan { ledger, creates, deletes, forget, waiting, .. } = &plan;
             let written = creates.len() + deletes.len() + forget.len() + plan.wanted_locks.len();
             assert!(*ledger == LedgerPlan::Keep && written == 0 && waiting.is_none(), "{plan:#?}");
-            assert!(plan.held_locks.iter().all(Vec::is_empty) && plan.mark.is_none(), "{plan:#?}");
-            assert!(!plan.list_pods && !plan.release && plan.status.is_some(), "{plan:#?}");
+            assert!(
+                plan.held_locks.iter().all(Vec::is_empty) && plan.add_finalizer.is_none(),
+                "{plan:#?}"
+            );
+            assert!(
+                !plan.list_pods && !plan.remove_finalizer && plan.status.is_some(),
+                "{plan:#?}"
+            );
         }
         plan
     }
 
-    /// A look whose status nobody will see.
+    /// A reconcile whose status nobody will see.
     pub fn decide_unheard(&self) -> Plan {
         decide(&View { status_due: false, ..self.view() }, self.now)
     }
 
-    /// One look, and everything it asks for is done.
+    /// One reconcile, and everything it asks for is done.
     pub fn step(&mut self) -> Plan {
         let plan = self.decide();
         self.carry_out(&plan);
@@ -180,17 +186,17 @@ impl World {
     /// Everything a plan asks for is done.
     pub fn carry_out(&mut self, plan: &Plan) {
         self.write_ledger(plan);
-        if let Some(name) = plan.mark.clone() {
+        if let Some(name) = plan.add_finalizer.clone() {
             self.job.finalizer = true;
             self.job.ledger = Some(name);
         }
-        self.job.finalizer &= !plan.release;
+        self.job.finalizer &= !plan.remove_finalizer;
         if let Some(held) = plan.held_locks.clone() {
             self.locks.hold(&self.job.uid, held);
         }
         self.locks.want(&self.job.uid, plan.wanted_locks.clone());
         self.waits.wait(&self.job.uid, plan.waiting.clone(), self.now);
-        self.settled |= plan.list_pods;
+        self.recovered |= plan.list_pods;
         for object in plan.creates.clone() {
             self.create(object);
         }
@@ -237,7 +243,7 @@ impl World {
         }
     }
 
-    /// Looks until nothing changes any more.
+    /// Reconciles until nothing changes any more.
     pub fn settle(&mut self) -> Plan {
         for _ in 0..20 {
             let plan = self.step();
@@ -245,7 +251,7 @@ impl World {
                 && plan.creates.is_empty()
                 && plan.deletes.is_empty()
                 && plan.forget.is_empty()
-                && plan.mark.is_none()
+                && plan.add_finalizer.is_none()
                 && !plan.list_pods;
             if quiet {
                 return plan;

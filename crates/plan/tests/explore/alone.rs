@@ -26,7 +26,7 @@ pub fn is_alone(
         return false;
     }
     let (mine, other) = (job as usize, 1 - job as usize);
-    let step = operator.look(state, mine);
+    let step = operator.reconcile(state, mine);
     let mut may_be = vec![board];
     if may_be[0].holder != Some(job) {
         vary(&mut may_be, |b| b.holder = Some(other as u8));
@@ -38,7 +38,7 @@ pub fn is_alone(
         vary(&mut may_be, |b| b.flashed[other] = Some(state.now));
     }
     may_be.iter().all(|board| {
-        let then = operator.look_with(state, mine, board);
+        let then = operator.reconcile_with(state, mine, board);
         then.holder == board.holder
             && Reconciled { holder: step.holder, ..Reconciled::clone(&then) } == *step
     })

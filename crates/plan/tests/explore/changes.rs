@@ -49,12 +49,12 @@ pub fn acknowledge(operator: &Operator, state: &mut WorldState, job: u8, next: u
     let agrees = job.server == next;
     job.known = job.server;
     let open = operator.ledger(job.server).has_open_attempts();
-    job.settled = (job.settled && agrees) || !open;
+    job.recovered = (job.recovered && agrees) || !open;
 }
 
 pub fn list(state: &mut WorldState, job: u8) {
     let job = &mut state.jobs[job as usize];
-    (job.listing, job.settled) = (false, true);
+    (job.listing, job.recovered) = (false, true);
     for pod in job.devices.iter_mut().flat_map(|d| &mut d.pods).filter(|p| p.real.is_some()) {
         let write = pod.write;
         pod.learn();
@@ -150,7 +150,7 @@ fn restart(operator: &Operator, job: &mut Job) {
     }
     let ledger = operator.ledger(job.server);
     job.known = job.server;
-    job.settled = !ledger.has_open_attempts();
+    job.recovered = !ledger.has_open_attempts();
     job.listing = false;
     job.wants = false;
     for ((d, device), record) in (0..).zip(&mut job.devices).zip(&ledger.records) {

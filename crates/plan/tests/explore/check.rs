@@ -118,7 +118,7 @@ fn is_doubtful(record: &Record, device: &Device) -> bool {
 /// A state in which nothing is left to happen: everything must be done and nothing left behind.
 pub fn end(operator: &mut Operator, state: &WorldState) -> Result<(), String> {
     for job in 0..state.jobs.len() {
-        if !operator.look(state, job).finished {
+        if !operator.reconcile(state, job).finished {
             return Err(format!("nothing can happen, and job {job} is not finished"));
         }
         let mine: &Job = &state.jobs[job];

@@ -30,14 +30,14 @@ impl Known<'_> {
     }
 
     /// All that the operator knows of the device's objects.
-    pub fn tell(&mut self, device: &Device, shape: &str) {
-        self.tell_service(device.service, shape);
+    pub fn tell(&mut self, device: &Device, spec_hash: &str) {
+        self.tell_service(device.service, spec_hash);
         for pod in &device.pods {
             self.tell_pod(pod);
         }
     }
 
-    fn tell_service(&mut self, service: Service, shape: &str) {
+    fn tell_service(&mut self, service: Service, spec_hash: &str) {
         let (uid, kind) = (self.owner.uid.clone(), Kind::Service);
         let made = match service {
             Service::None => return,
@@ -50,7 +50,7 @@ impl Known<'_> {
             version: 1,
             name: "service".into(),
             uid: "service".into(),
-            shape: shape.to_owned(),
+            spec_hash: spec_hash.to_owned(),
             address,
             ..facts::Service::default()
         };

@@ -52,7 +52,7 @@ fn explore(jobs: &[(&[&str], Value)], crashes: u8, left: Faults, detail: Detail)
             server: ledger,
             known: ledger,
             flushing: None,
-            settled: true,
+            recovered: true,
             listing: false,
             holds: false,
             wants: false,

@@ -12,8 +12,8 @@ use crate::state::{Late, Phase, Service, Truth, WorldState, Write};
 /// The moves; numbers are the job, the device in it, and the attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Move {
-    /// The operator looks at a job and acts.
-    Look(u8),
+    /// The operator reconciles a job and acts.
+    Reconcile(u8),
     /// A write of the ledger arrives and is answered.
     Acknowledge(u8),
     /// A live list of a job's Pods is answered.
@@ -52,7 +52,7 @@ impl Move {
     /// The job it is about.
     pub fn job(&self) -> Option<u8> {
         match *self {
-            Move::Look(j) | Move::Acknowledge(j) | Move::List(j) => Some(j),
+            Move::Reconcile(j) | Move::Acknowledge(j) | Move::List(j) => Some(j),
             Move::MakeService(j, _) | Move::GiveAddress(j, _) | Move::EndService(j, _) => Some(j),
             Move::MakePod(j, ..) | Move::EndPod(j, ..) | Move::Learn(j, ..) => Some(j),
             Move::Start(j, ..) | Move::EndWell(j, ..) | Move::EndBadly(j, ..) => Some(j),
@@ -70,12 +70,12 @@ impl Move {
 /// What of the world is looked at in detail.
 #[derive(Clone, Copy, Default)]
 pub struct Detail {
-    /// Services are made, get their address and are ended in moves of their own, not within a look.
+    /// Services are made, get their address and are ended in moves of their own, not within a reconcile.
     pub services: bool,
     /// Kubelets may be slower than every deadline.
     pub slow_kubelets: bool,
-    /// The operator sees everything at once and looks at once. A crash loses nothing by that: one before a look is one
-    /// after it whose writes never arrive.
+    /// The operator sees everything at once and reconciles at once. A crash loses nothing by that: one before a reconcile
+    /// is one after it whose writes never arrive.
     pub prompt: bool,
 }
 
@@ -88,12 +88,12 @@ pub fn moves(
     let mut all = Vec::new();
     let mut again: Option<u16> = None;
     for job in 0..state.jobs.len() {
-        let step = operator.look(state, job);
+        let step = operator.reconcile(state, job);
         let mut next = state.clone();
         check::step(operator, state, job, &step)?;
         act(&mut next, job, &step, detail);
         if next != *state {
-            all.push((Move::Look(job as u8), next));
+            all.push((Move::Reconcile(job as u8), next));
         }
         again = again.into_iter().chain(step.again).min();
     }
@@ -199,8 +199,8 @@ pub fn moves(
     }
     if detail.prompt {
         let learn = all.iter().position(|(m, _)| matches!(m, Move::Learn(..)));
-        let look = || all.iter().position(|(m, _)| matches!(m, Move::Look(_)));
-        if let Some(first) = learn.or_else(look) {
+        let reconcile = || all.iter().position(|(m, _)| matches!(m, Move::Reconcile(_)));
+        if let Some(first) = learn.or_else(reconcile) {
             all = vec![all.swap_remove(first)];
         }
     }

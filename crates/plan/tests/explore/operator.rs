@@ -1,7 +1,7 @@
 //! The operator in the small world: `decide` for one job, and what `act` makes of the plan.
 //!
 //! A plan depends on what the operator knows of one job and of the shared board, and on nothing else. So each is worked
-//! out once, and millions of looks cost some tens of thousands of calls of `decide`.
+//! out once, and millions of reconciles cost some tens of thousands of calls of `decide`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,7 +28,7 @@ pub const SHARED: &str = "at-b";
 /// One who is older than every job and so sees who holds a board, whoever wants it.
 const WITNESS: &str = "witness";
 
-/// What one look leads to.
+/// What one reconcile leads to.
 #[derive(Clone, Default, PartialEq)]
 pub struct Reconciled {
     /// The ledger it asks for.
@@ -130,14 +130,14 @@ impl Operator {
         id
     }
 
-    /// What a look at this job leads to now.
-    pub fn look(&mut self, state: &WorldState, job: usize) -> Rc<Reconciled> {
+    /// What a reconcile of this job leads to now.
+    pub fn reconcile(&mut self, state: &WorldState, job: usize) -> Rc<Reconciled> {
         let board = self.board(state);
-        self.look_with(state, job, &board)
+        self.reconcile_with(state, job, &board)
     }
 
     /// The same, were this known of the shared board.
-    pub fn look_with(
+    pub fn reconcile_with(
         &mut self,
         state: &WorldState,
         job: usize,
@@ -153,7 +153,7 @@ impl Operator {
         let ledger = LedgerState::Sealed(self.ledger(mine.known));
         let facts = &self.jobs[job];
         let children = index.children(&facts.uid);
-        let view = view(facts, ledger, &self.instances, children, &locks, mine.settled);
+        let view = view(facts, ledger, &self.instances, children, &locks, mine.recovered);
         let plan = decide(&view, at(state.now));
         let mut step = Reconciled { holds: mine.holds, wants: mine.wants, ..Reconciled::default() };
         if let Some(held) = plan.held_locks.clone() {
@@ -205,7 +205,7 @@ impl Operator {
         step.forget_pods.sort_unstable();
         step.list = plan.list_pods;
         step.finished = plan.finished;
-        step.again = plan.look_again.map(|t| u16::try_from(t.as_second()).unwrap());
+        step.again = plan.next_reconcile.map(|t| u16::try_from(t.as_second()).unwrap());
         step.ledger = match plan.ledger {
             LedgerPlan::Keep => None,
             LedgerPlan::Update(change) => {
@@ -280,9 +280,9 @@ impl Operator {
     /// What the operator knows of a job's objects.
     fn index(&self, state: &WorldState, job: usize) -> Index {
         let (mut index, facts, mine) = (Index::default(), &self.jobs[job], &state.jobs[job]);
-        let shape = &facts.spec.as_ref().unwrap().access.shape;
+        let spec_hash = &facts.spec.as_ref().unwrap().access.spec_hash;
         for (device, record) in mine.devices.iter().zip(&self.ledger(mine.known).records) {
-            Known::of(&mut index, facts, record).tell(device, shape);
+            Known::of(&mut index, facts, record).tell(device, spec_hash);
         }
         index
     }
@@ -298,11 +298,11 @@ pub fn is_shared(record: &Record) -> bool {
     record.pinned.as_ref().is_some_and(|pinned| pinned.endpoint.as_str() == SHARED)
 }
 
-/// Everything a look at this job depends on.
+/// Everything a reconcile of this job depends on.
 fn key(state: &WorldState, job: usize, board: &SharedBoard) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mine = &state.jobs[job];
-    (job, state.now, mine.known, mine.settled, board).hash(&mut hasher);
+    (job, state.now, mine.known, mine.recovered, board).hash(&mut hasher);
     for device in &mine.devices {
         device.service.hash(&mut hasher);
         for pod in &device.pods {

@@ -34,7 +34,7 @@ pub struct Job {
     pub known: Id,
     /// A write of it on its way: what it will be, if it is still `known` when the write arrives.
     pub flushing: Option<Id>,
-    pub settled: bool,
+    pub recovered: bool,
     /// A live list of its Pods is on its way.
     pub listing: bool,
     /// It holds the lock on the shared board.

@@ -128,7 +128,7 @@ impl Target {
         let mut service = json!({
             "metadata": {
                 "name": name, "ownerReferences": self.owner(),
-                "labels": { names::JOB_UID: self.uid, names::TARGET: target.as_str(), names::SHAPE: "" },
+                "labels": { names::JOB_UID: self.uid, names::TARGET: target.as_str(), names::SPEC_HASH: "" },
             },
             "spec": { "type": "LoadBalancer", "ports": [{ "port": 4433 }] },
         });

@@ -82,7 +82,7 @@ impl Versioned for Service {
 /// A create that did not go through.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// The server's words.
+    /// The server's message.
     pub message: String,
     /// The server said no; otherwise it could not be reached.
     pub definite: bool,
@@ -118,7 +118,7 @@ pub struct Pod {
     pub container: Container,
     /// The Pod's own `status.reason`, such as DeadlineExceeded.
     pub reason: Option<String>,
-    /// The scheduler's, kubelet's or API server's words on why it is where it is.
+    /// The scheduler's, kubelet's or API server's message on why it is where it is.
     pub note: Option<String>,
     /// When it was first seen in a terminal phase.
     pub terminal_since: Option<Timestamp>,
@@ -222,7 +222,7 @@ pub struct Service {
     /// When its end was first seen to be asked for, if it was.
     pub deleting: Option<Timestamp>,
     /// What was asked for, in one word; see `Access` in `access.rs`.
-    pub shape: String,
+    pub spec_hash: String,
     /// It takes the one node port that boards dial.
     pub node_port: bool,
     /// Where its address is to come from, in one word; see there, too.

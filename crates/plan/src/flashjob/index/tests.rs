@@ -105,7 +105,7 @@ fn what_a_list_does_not_show_is_unconfirmed_unless_a_write_is_under_way() {
 }
 
 #[test]
-fn an_older_sight_changes_nothing_and_an_address_is_told_once() {
+fn an_older_state_changes_nothing_and_an_address_is_told_once() {
     let mut index = Index::default();
     assert!(!index.see_service(service(1, None), NOW));
     assert!(index.see_service(service(3, Some("a")), NOW));

@@ -43,8 +43,8 @@ pub(super) struct Stored<'a> {
     pub digest: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    twin: bool,
+    #[serde(rename = "twin", default, skip_serializing_if = "std::ops::Not::not")]
+    duplicate: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     selected: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ impl<'a> From<&'a Record> for Stored<'a> {
             message: record.message().map(Cow::from),
             digest: ended.and_then(|ended| ended.digest.as_deref()).map(Cow::from),
             ended: ended.and_then(|ended| ended.at),
-            twin: record.is_duplicate(),
+            duplicate: record.is_duplicate(),
             selected: record.selected,
             nonce: record.nonce.as_ref().map(Cow::from),
             dropped: record.dropped,
@@ -98,7 +98,7 @@ impl Stored<'_> {
         let progress = match outcome {
             _ if self.open => DeviceProgress::Open { permit, failed: failed(ended) },
             None => DeviceProgress::Waiting(failed(ended)),
-            Some(_) if self.twin => DeviceProgress::Duplicate { tries, retry_at, ended },
+            Some(_) if self.duplicate => DeviceProgress::Duplicate { tries, retry_at, ended },
             Some(outcome) => DeviceProgress::Final { outcome, tries, ended },
         };
         Record {

@@ -191,7 +191,7 @@ fn what_the_operator_needs_is_never_given_away() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_in_serdes_words() {
+fn what_cannot_be_read_is_refused_with_serdes_message() {
     let table = [
         (json!({ "metadata": 1 }), "metadata", "invalid type"),
         (json!({ "spec": "x" }), "spec", "invalid type: string \"x\""),
@@ -213,11 +213,11 @@ fn what_cannot_be_read_is_refused_in_serdes_words() {
             "expected i64",
         ),
     ];
-    for (template, path, words) in table {
+    for (template, path, message) in table {
         for unsafe_templates in [false, true] {
             let why = refusal(&template, unsafe_templates);
             assert!(why.starts_with(&format!("spec.podTemplate.{path} cannot be read: ")), "{why}");
-            assert!(why.contains(words), "{why}");
+            assert!(why.contains(message), "{why}");
         }
     }
 }

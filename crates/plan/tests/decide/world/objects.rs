@@ -1,5 +1,5 @@
-//! The objects of the world: they are made, change and go, and every time a watch shows it. When one leaves the watch, a live
-//! read finds nothing.
+//! The objects of the world: they are made, change and go, and every time a watch shows it. When one leaves the watch, a
+//! live read finds nothing.
 
 use flashjob_plan::flashjob::children::{Child, Owner};
 use flashjob_plan::flashjob::facts::{Container, Pod, PodPhase, Service};
@@ -31,9 +31,17 @@ impl World {
                 let labels = object.metadata.labels.unwrap();
                 let node_port = object.spec.unwrap().type_.as_deref() == Some("NodePort");
                 let address = (self.addresses && !node_port).then(|| format!("address-of-{name}"));
-                let (shape, pool) = (labels[names::SHAPE].clone(), labels[names::POOL].clone());
-                let made =
-                    Service { name, uid, address, shape, pool, node_port, ..Service::default() };
+                let (spec_hash, pool) =
+                    (labels[names::SPEC_HASH].clone(), labels[names::POOL].clone());
+                let made = Service {
+                    name,
+                    uid,
+                    address,
+                    spec_hash,
+                    pool,
+                    node_port,
+                    ..Service::default()
+                };
                 self.see_service(target, made);
             }
             NewObject::Pod { target, attempt, object, .. } => {
