@@ -32,7 +32,7 @@ pub enum Command {
 pub struct Options {
     /// Which controllers run
     #[arg(long, value_delimiter = ',', default_value = "flashjob", value_name = "NAMES")]
-    pub controllers: Vec<Controller>,
+    pub controllers: Vec<SystemName>,
     #[command(flatten)]
     pub process: process::args::Options,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Controller {
+pub enum SystemName {
     Flashjob,
 }
 

@@ -9,7 +9,7 @@ mod process;
 
 use std::process::ExitCode;
 
-use args::{Args, Command, Controller, Options};
+use args::{Args, Command, Options, SystemName};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -28,7 +28,7 @@ fn run(options: &Options) -> ExitCode {
     let mut controllers = options.controllers.clone();
     controllers.dedup();
     let systems = controllers.iter().map(|controller| match controller {
-        Controller::Flashjob => flashjob::system(&options.flashjob),
+        SystemName::Flashjob => flashjob::system(&options.flashjob),
     });
     process::run(&options.process, systems.collect())
 }

@@ -28,7 +28,7 @@ pub struct Pool(Arc<Shared>);
 
 struct Shared {
     client: Client,
-    slots: Mutex<Slots<oneshot::Sender<Slot>>>,
+    slots: Mutex<Slots<oneshot::Sender<CallSlot>>>,
     /// A slot was given back.
     returned: Notify,
 }
@@ -55,12 +55,12 @@ pub struct Caller {
 }
 
 /// The right to have one call under way.
-struct Slot {
+struct CallSlot {
     pool: Pool,
     retry: bool,
 }
 
-impl Drop for Slot {
+impl Drop for CallSlot {
     fn drop(&mut self) {
         self.pool.slots().give_back(self.retry);
         self.pool.0.returned.notify_one();
@@ -94,11 +94,11 @@ impl Pool {
             let next = self.slots().next();
             let Some((next, retry)) = next else { return };
             // Who has gone away meanwhile gives the slot back at once.
-            let _ = next.send(Slot { pool: self.clone(), retry });
+            let _ = next.send(CallSlot { pool: self.clone(), retry });
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots<oneshot::Sender<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, Slots<oneshot::Sender<CallSlot>>> {
         self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,7 +143,7 @@ impl Caller {
         in_time(CALL_TIMEOUT, call).await
     }
 
-    async fn slot(&self) -> Slot {
+    async fn slot(&self) -> CallSlot {
         let (sender, mine) = oneshot::channel();
         self.pool.slots().add(&self.flow, self.retry, sender);
         self.pool.hand_out();

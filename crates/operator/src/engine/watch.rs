@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::process::crds::{Missing, Needed};
+use crate::process::crds::{MissingCrds, Needed};
 use crate::process::metrics::SystemMetrics;
 
 /// From a watch that cannot go on where it was to the next list.
@@ -36,7 +36,7 @@ pub enum WatchEvent<T> {
 pub struct Watches<I> {
     pub client: Client,
     pub namespace: Option<String>,
-    pub missing: Missing,
+    pub missing: MissingCrds,
     pub metrics: SystemMetrics,
     pub resync: Duration,
     pub inputs: Sender<I>,

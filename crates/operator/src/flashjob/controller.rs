@@ -35,7 +35,7 @@ const PAUSE_PER_DEVICE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What the controller works with.
-pub struct Context {
+pub struct FlashJobContext {
     pub process: process::Context,
     pub settings: Settings,
     pub metrics: Metrics,
@@ -43,7 +43,7 @@ pub struct Context {
 
 /// What is known, and what is under way.
 pub struct FlashJobController {
-    pub(super) context: Context,
+    pub(super) context: FlashJobContext,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) watches: Watches<Input>,
     pub(super) queue: Queue,
@@ -65,7 +65,7 @@ pub struct FlashJobController {
 }
 
 /// Runs the controller until `stop` says so. The lease must be held.
-pub async fn run(context: Context, stop: watch::Receiver<bool>) -> anyhow::Result<()> {
+pub async fn run(context: FlashJobContext, stop: watch::Receiver<bool>) -> anyhow::Result<()> {
     let (inputs, arriving) = mpsc::channel(engine::MOST_INPUTS);
     let watches = Watches {
         client: context.process.client.clone(),

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::process::clock;
-use crate::process::metrics::{Kind, Part, ShortTimes};
+use crate::process::metrics::{KindLabel, Part, ShortTimes};
 
 /// States a device can wait in.
 const WAITING_STATES: [(DeviceState, &str); 6] = [
@@ -36,9 +36,9 @@ struct Inner {
     ledger_flush_seconds: ShortTimes,
     ledger_flush_errors: Counter,
     oldest_waiting: Family<StateLabel, Gauge>,
-    foreign_objects: Family<Kind, Counter>,
+    foreign_objects: Family<KindLabel, Counter>,
     parked_jobs: Gauge,
-    status_refused: Family<Form, Counter>,
+    status_refused: Family<FormLabel, Counter>,
     /// Since when the oldest device waits, by job and state.
     waiting: Mutex<HashMap<String, HashMap<&'static str, Timestamp>>>,
 }
@@ -64,7 +64,7 @@ struct StateLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Form {
+struct FormLabel {
     form: &'static str,
 }
 
@@ -171,7 +171,7 @@ impl Metrics {
 
     /// An object with our labels was seen that belongs to no job.
     pub fn foreign_seen(&self, kind: &'static str) {
-        self.0.foreign_objects.get_or_create(&Kind { kind }).inc();
+        self.0.foreign_objects.get_or_create(&KindLabel { kind }).inc();
     }
 
     /// So many jobs are parked.
@@ -181,7 +181,7 @@ impl Metrics {
 
     /// The API server will not take the status of a job, in this form.
     pub fn status_refused(&self, form: &'static str) {
-        self.0.status_refused.get_or_create(&Form { form }).inc();
+        self.0.status_refused.get_or_create(&FormLabel { form }).inc();
     }
 
     /// Ages grow while nothing happens.

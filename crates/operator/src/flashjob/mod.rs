@@ -33,7 +33,7 @@ use crate::process::crds::Needed;
 use crate::process::metrics::Part;
 use crate::process::{self, System};
 use args::Options;
-use controller::Context;
+use controller::FlashJobContext;
 use metrics::Metrics;
 
 /// FlashJob as the process runs it.
@@ -73,6 +73,6 @@ impl System for FlashJobs {
         stop: Receiver<bool>,
     ) -> LocalBoxFuture<'static, anyhow::Result<()>> {
         let FlashJobs { settings, metrics } = *self;
-        controller::run(Context { process, settings, metrics }, stop).boxed_local()
+        controller::run(FlashJobContext { process, settings, metrics }, stop).boxed_local()
     }
 }

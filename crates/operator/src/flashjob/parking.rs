@@ -40,7 +40,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The parked jobs, and which of them are to be loaded.
 pub struct Parking {
-    jobs: HashMap<JobUid, Parked>,
+    jobs: HashMap<JobUid, ParkedJob>,
     /// Those that are to be loaded: namespaces take turns.
     queue: FairQueue<JobUid>,
     loading: usize,
@@ -64,7 +64,7 @@ impl Default for Parking {
 }
 
 /// What is kept of a parked job.
-struct Parked {
+struct ParkedJob {
     owner: Owner,
     counts: Counts,
     foreign_reported: bool,
@@ -131,7 +131,7 @@ impl FlashJobController {
         if !listed {
             self.parking.first.insert(uid.clone());
         }
-        let parked = Parked {
+        let parked = ParkedJob {
             owner: Owner::of(job),
             counts: Counts::default(),
             foreign_reported: false,
@@ -165,7 +165,7 @@ impl FlashJobController {
         if let Some(ledger) = job.ledger.sealed() {
             self.locks.park(uid, &ledger.records);
         }
-        let parked = Parked {
+        let parked = ParkedJob {
             owner: Owner::of(&job.seen.job),
             counts: job.counts,
             foreign_reported: job.foreign_reported,
@@ -181,7 +181,7 @@ impl FlashJobController {
         true
     }
 
-    fn park_as(&mut self, uid: &JobUid, parked: Parked) {
+    fn park_as(&mut self, uid: &JobUid, parked: ParkedJob) {
         self.parking.jobs.insert(uid.clone(), parked);
         self.context.metrics.parked(self.parking.jobs.len());
     }

@@ -53,7 +53,7 @@ fn is_refusal(status: &Status) -> bool {
 
 /// A status as it is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Form {
+pub enum StatusForm {
     /// All of it.
     Full(About),
     /// Without its lists.
@@ -66,13 +66,13 @@ type About = (Option<i64>, Option<Phase>);
 /// What was refused of a job's status and not taken since.
 #[derive(Default)]
 pub struct Refusals {
-    full: Option<Refusal>,
-    reduced: Option<Refusal>,
+    full: Option<StatusRefusal>,
+    reduced: Option<StatusRefusal>,
     /// What is under way, or was last.
-    tried: Option<Form>,
+    tried: Option<StatusForm>,
 }
 
-struct Refusal {
+struct StatusRefusal {
     message: String,
     about: About,
     times: u32,
@@ -85,11 +85,11 @@ impl Refusals {
         let about = (full.observed_generation, full.phase);
         match &self.full {
             Some(refusal) if refusal.holds(about, now) => {
-                self.tried = Some(Form::Reduced);
+                self.tried = Some(StatusForm::Reduced);
                 reduced(full, &refusal.message)
             }
             _ => {
-                self.tried = Some(Form::Full(about));
+                self.tried = Some(StatusForm::Full(about));
                 full
             }
         }
@@ -98,33 +98,34 @@ impl Refusals {
     /// What was tried is what is there. Says when the full one is to be tried again, if it was not that.
     pub fn taken(&mut self) -> Option<Instant> {
         self.reduced = None;
-        if self.tried != Some(Form::Reduced) {
+        if self.tried != Some(StatusForm::Reduced) {
             self.full = None;
         }
         self.full.as_ref().and_then(|refusal| refusal.again)
     }
 
     /// What was tried is refused. Says what that was, whether the message is new, and how long nothing is to be tried.
-    fn refused(&mut self, message: &str, now: Instant) -> (Form, bool, Option<Instant>) {
-        let form = self.tried.unwrap_or(Form::Reduced);
+    fn refused(&mut self, message: &str, now: Instant) -> (StatusForm, bool, Option<Instant>) {
+        let form = self.tried.unwrap_or(StatusForm::Reduced);
         let (before, about) = match form {
-            Form::Full(about) => (&mut self.full, about),
-            Form::Reduced => (&mut self.reduced, About::default()),
+            StatusForm::Full(about) => (&mut self.full, about),
+            StatusForm::Reduced => (&mut self.reduced, About::default()),
         };
         let times = before.as_ref().filter(|b| b.about == about).map_or(0, |b| b.times);
         let new = before.as_ref().is_none_or(|before| before.message != message);
         let pause = FIRST_PAUSE.saturating_mul(1 << times.min(MOST_TRIES));
         let (again, wait) = match form {
             // Nothing has to wait for it: the reduced one says the rest.
-            Form::Full(_) => ((times < MOST_TRIES).then(|| now + pause), None),
-            Form::Reduced => (None, Some(now + pause.min(LONGEST_PAUSE))),
+            StatusForm::Full(_) => ((times < MOST_TRIES).then(|| now + pause), None),
+            StatusForm::Reduced => (None, Some(now + pause.min(LONGEST_PAUSE))),
         };
-        *before = Some(Refusal { message: message.to_owned(), about, times: times + 1, again });
+        *before =
+            Some(StatusRefusal { message: message.to_owned(), about, times: times + 1, again });
         (form, new, wait)
     }
 }
 
-impl Refusal {
+impl StatusRefusal {
     /// Whether it is of no use to try the same again.
     fn holds(&self, about: About, now: Instant) -> bool {
         self.about == about && self.again.is_none_or(|again| again > now)
@@ -139,13 +140,13 @@ impl FlashJobController {
         job.throttle.not_before = wait.or(job.throttle.not_before);
         let job = format!("{}/{}", job.seen.job.namespace, job.seen.job.name);
         let (label, action, what) = match form {
-            Form::Full(_) => (
+            StatusForm::Full(_) => (
                 "full",
                 "WriteStatus",
                 "Until it is taken, the status is written without its lists of devices; phase and counts are right, and \
                  all is in the ledger",
             ),
-            Form::Reduced => (
+            StatusForm::Reduced => (
                 "reduced",
                 "WriteReducedStatus",
                 "It is refused without its lists of devices, too: what the job says is old. Devices are flashed and recorded \
@@ -271,7 +272,7 @@ mod tests {
         let mut told = |message: &str, phase| {
             let tried = full(&mut refusals, status(1, phase), now);
             let (form, new, _) = refusals.refused(message, now);
-            assert_eq!(tried, form != Form::Reduced);
+            assert_eq!(tried, form != StatusForm::Reduced);
             new
         };
         assert!(told("no", Phase::Pending));

@@ -25,7 +25,7 @@ pub struct Needed {
 
 /// The CRDs that have not been seen yet.
 #[derive(Clone)]
-pub struct Missing(watch::Sender<Discovery>);
+pub struct MissingCrds(watch::Sender<Discovery>);
 
 struct Discovery {
     missing: Vec<Needed>,
@@ -33,10 +33,10 @@ struct Discovery {
     asked: bool,
 }
 
-impl Missing {
+impl MissingCrds {
     /// Everything is missing until it is seen.
-    pub fn new(needed: &[Needed]) -> Missing {
-        Missing(watch::Sender::new(Discovery { missing: needed.to_vec(), asked: false }))
+    pub fn new(needed: &[Needed]) -> MissingCrds {
+        MissingCrds(watch::Sender::new(Discovery { missing: needed.to_vec(), asked: false }))
     }
 
     /// What is missing now, in one line; `None` when nothing is.
@@ -130,7 +130,7 @@ mod tests {
     async fn an_api_server_that_says_nothing_is_not_waited_for() {
         let silent = Silent::accepting().await;
         let client = crate::process::client::plain(config(&silent)).unwrap();
-        let missing = Missing::new(&[NEEDED]);
+        let missing = MissingCrds::new(&[NEEDED]);
         let discovering = tokio::spawn(missing.clone().discover_all(client));
         let known = tokio::time::timeout(4 * CALL_TIMEOUT, missing.known()).await;
         discovering.abort();

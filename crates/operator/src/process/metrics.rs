@@ -59,8 +59,8 @@ struct Inner {
     reconciles: Counter,
     reconcile_seconds: ShortTimes,
     panics: Counter,
-    watch_age: Family<Kind, Gauge>,
-    watch_errors: Family<Kind, Counter>,
+    watch_age: Family<KindLabel, Gauge>,
+    watch_errors: Family<KindLabel, Counter>,
     writes: Family<Method, Counter>,
     writes_refused: Counter,
     is_leader: Gauge,
@@ -79,7 +79,7 @@ impl Default for ShortTimes {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Kind {
+pub struct KindLabel {
     pub kind: &'static str,
 }
 
@@ -133,7 +133,7 @@ impl SystemMetrics {
 
     /// A watch has failed and will be tried again.
     pub fn watch_failed(&self, kind: &'static str) {
-        self.0.watch_errors.get_or_create(&Kind { kind }).inc();
+        self.0.watch_errors.get_or_create(&KindLabel { kind }).inc();
     }
 
     /// A mutating call was sent.
@@ -156,7 +156,7 @@ impl SystemMetrics {
         for (kind, at) in heard.iter() {
             let age = clock::boottime().saturating_sub(*at).as_secs();
             let age = i64::try_from(age).unwrap_or(i64::MAX);
-            self.0.watch_age.get_or_create(&Kind { kind }).set(age);
+            self.0.watch_age.get_or_create(&KindLabel { kind }).set(age);
         }
     }
 }

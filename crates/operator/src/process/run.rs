@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
 
 use super::args::{LogFormat, Options};
-use super::crds::Missing;
+use super::crds::MissingCrds;
 use super::metrics::{self, Metrics, SystemMetrics};
 use super::system::{self, System};
 use super::{client, clock, server};
@@ -73,7 +73,7 @@ async fn live(options: &Options, systems: Vec<Box<dyn System>>) -> anyhow::Resul
     anyhow::ensure!(!systems.is_empty(), "--controllers names none");
     let mut metrics = Metrics::default();
     let needed: Vec<_> = systems.iter().flat_map(|system| system.needs()).copied().collect();
-    let missing = Missing::new(&needed);
+    let missing = MissingCrds::new(&needed);
     let stopping = Arc::new(AtomicBool::new(false));
     let systems: Vec<(Box<dyn System>, SystemMetrics)> = systems
         .into_iter()
@@ -140,7 +140,7 @@ fn on_this_thread(
 async fn serve(
     options: &Options,
     metrics: Metrics,
-    missing: &Missing,
+    missing: &MissingCrds,
     stopping: &Arc<AtomicBool>,
 ) -> anyhow::Result<()> {
     let (missing, stopping) = (missing.clone(), stopping.clone());

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::args::Options;
 use super::client::{self, WriteWindow};
-use super::crds::{Missing, Needed};
+use super::crds::{MissingCrds, Needed};
 use super::lease;
 use super::metrics::{Part, SystemMetrics};
 
@@ -46,7 +46,7 @@ pub struct Context {
     pub max_writes: usize,
     /// How long a watch is trusted to have left nothing out.
     pub resync: Duration,
-    pub missing: Missing,
+    pub missing: MissingCrds,
     pub metrics: SystemMetrics,
 }
 
@@ -55,7 +55,7 @@ pub struct Surroundings {
     pub options: Options,
     pub config: Config,
     pub identity: String,
-    pub missing: Missing,
+    pub missing: MissingCrds,
     pub metrics: SystemMetrics,
     pub stop: watch::Receiver<bool>,
 }

@@ -29,7 +29,7 @@ struct Written {
 
 /// The flash of one board.
 #[derive(Debug)]
-pub(super) struct Flash {
+pub(super) struct FlashMemory {
     slots: [Slot; 2],
     running: usize,
     boot_from: usize,
@@ -37,7 +37,7 @@ pub(super) struct Flash {
     chip: Option<u16>,
 }
 
-impl Flash {
+impl FlashMemory {
     pub(super) fn new(factory: App, partition: usize, chip: Option<u16>) -> Self {
         let slots = [Slot::Holds(factory), Slot::Unfit];
         Self { slots, running: 0, boot_from: 0, partition, chip }
@@ -123,12 +123,12 @@ mod tests {
     use super::*;
     use crate::flashjob::esp_image::Firmware;
 
-    fn flash() -> Result<Flash> {
+    fn flash() -> Result<FlashMemory> {
         let factory = App::read(&Firmware::new("0.1.0").build(), None)?;
-        Ok(Flash::new(factory, 0x2_0000, None))
+        Ok(FlashMemory::new(factory, 0x2_0000, None))
     }
 
-    fn version(flash: &Flash) -> Option<&str> {
+    fn version(flash: &FlashMemory) -> Option<&str> {
         flash.app().map(|app| app.version.as_str())
     }
 

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use tracing::{debug, warn};
 
 use super::fault::{Fault, Faults};
-use super::flash::Flash;
+use super::flash::FlashMemory;
 use super::ledger::{Boot, Ledger, Update};
 use super::options::BoardOptions;
 use super::{http, ota, pin};
@@ -26,7 +26,7 @@ const BACKLOG: u32 = 5;
 /// What runs, and what is remembered across restarts.
 #[derive(Debug)]
 pub(super) struct BoardState {
-    pub(super) flash: Flash,
+    pub(super) flash: FlashMemory,
     pub(super) ledger: Ledger,
     pub(super) faults: Faults,
     /// The certificate for `/onboard` has been made since the last start.
@@ -85,7 +85,7 @@ impl Core {
             faults.add(fault.clone(), *times);
         }
         let state = BoardState {
-            flash: Flash::new(factory, options.partition, chip),
+            flash: FlashMemory::new(factory, options.partition, chip),
             ledger: Ledger::new(options.mac),
             faults,
             certificate_made: false,
