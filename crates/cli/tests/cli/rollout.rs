@@ -12,7 +12,8 @@ use crate::site::{CliSite, PROGRAM};
 const FIRMWARE: &str = "--firmware=registry.example/thermo:0.2.0";
 
 fn slow() -> Script {
-    Script::success("").run_for(Duration::from_millis(600))
+    // Long enough for a status that says so: there is one a second, and the machine may be busy.
+    Script::success("").run_for(Duration::from_millis(2500))
 }
 
 #[tokio::test]
