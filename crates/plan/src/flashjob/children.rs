@@ -17,11 +17,9 @@ use crate::flashjob::names;
 /// The job that an object says it belongs to. Whether there is such a job, [`Owner::is`] tells.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The job's uid.
     pub uid: JobUid,
     /// The job's namespace, which is that of the object.
     pub namespace: String,
-    /// The job's name.
     pub name: String,
 }
 
@@ -52,7 +50,6 @@ pub struct Foreign {
 pub struct Child<T> {
     /// The job.
     pub owner: Owner,
-    /// The target.
     pub target: Target,
     /// The attempt; 0 for a Service.
     pub attempt: u32,

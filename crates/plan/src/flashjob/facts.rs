@@ -25,7 +25,6 @@ pub use objects::{
 
 /// Everything `decide` looks at for one job.
 pub struct View<'a> {
-    /// The job.
     pub job: &'a Job,
     /// When this operator first saw the job: by its own clock, and to the fraction of a second that the job's own time lacks.
     pub first_seen: Timestamp,
@@ -110,11 +109,8 @@ impl DeviceNamespaces {
 /// A FlashJob, without its status.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: JobUid,
     /// When it was created.
     pub created: Timestamp,

@@ -18,11 +18,9 @@ use crate::time::after;
 pub struct Unconfirmed {
     /// The job's uid.
     pub job: JobUid,
-    /// The target.
     pub target: Target,
     /// Which object.
     pub kind: Kind,
-    /// Its name.
     pub name: String,
 }
 

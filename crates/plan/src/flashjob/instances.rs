@@ -20,7 +20,6 @@ const LONGEST_PROPERTY: usize = 1024;
 pub struct Instance {
     /// metadata.uid: another one each time Akri discovers the board again.
     pub uid: String,
-    /// Its namespace.
     pub namespace: String,
     /// Its name: stable for one Configuration and one address.
     pub name: String,
@@ -34,7 +33,6 @@ pub struct Instance {
     pub version: String,
     /// The Configuration that found it.
     pub configuration: String,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Akri is taking it away: the board is offline.
     pub deleting: bool,

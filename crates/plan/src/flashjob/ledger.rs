@@ -96,9 +96,7 @@ pub struct Header {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Past {
-    /// Its firmware.
     pub firmware: String,
-    /// Its version.
     pub version: String,
     /// When it began.
     pub began: Timestamp,

@@ -22,9 +22,7 @@ use parked::Parked;
 pub struct Seniority {
     /// When it was created.
     pub created: Timestamp,
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

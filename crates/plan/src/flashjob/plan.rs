@@ -66,7 +66,6 @@ pub enum LedgerPlan {
 /// Which of a target's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Its Service.
     Service,
     /// The Pod of this attempt.
     Pod(u32),
@@ -79,7 +78,6 @@ pub enum NewObject {
     Service {
         /// Whose.
         target: Target,
-        /// The object.
         object: Box<Service>,
     },
     /// The Pod of one attempt.
@@ -90,7 +88,6 @@ pub enum NewObject {
         attempt: u32,
         /// Where the board is.
         board: Endpoint,
-        /// The object.
         object: Box<Pod>,
     },
 }
@@ -102,7 +99,6 @@ pub struct Deletion {
     pub target: Target,
     /// Which.
     pub kind: Kind,
-    /// Its name.
     pub name: String,
     /// Its uid: nothing else under this name is touched.
     pub uid: String,

@@ -106,7 +106,6 @@ pub fn preview(
 
 /// Another job that is under way, as far as it is known.
 pub struct Other<'a> {
-    /// The job.
     pub job: Job,
     /// Its ledger, if that may be read.
     pub ledger: Option<&'a Ledger>,

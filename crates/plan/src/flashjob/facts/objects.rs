@@ -10,7 +10,6 @@ use crate::time::later;
 /// The objects of one target.
 #[derive(Clone, Debug, Default)]
 pub struct Children {
-    /// Its Service.
     pub service: Slot<Service>,
     /// Its Pods by attempt.
     pub pods: BTreeMap<u32, Slot<Pod>>,
@@ -57,7 +56,6 @@ impl<T: Versioned> Slot<T> {
 pub trait Versioned {
     /// Its resourceVersion as a number.
     fn version(&self) -> u64;
-    /// Its uid.
     fn uid(&self) -> &str;
 }
 
@@ -101,9 +99,7 @@ pub struct Refusal {
 pub struct Pod {
     /// Its resourceVersion as a number.
     pub version: u64,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
     /// The board it is for.
     pub endpoint: Endpoint,
@@ -112,7 +108,6 @@ pub struct Pod {
     pub first_seen: Timestamp,
     /// When its end was first seen to be asked for, if it was.
     pub deleting: Option<Timestamp>,
-    /// Its phase.
     pub phase: PodPhase,
     /// What its flash container does.
     pub container: Container,
@@ -150,7 +145,6 @@ pub enum Container {
     Running(Option<Timestamp>),
     /// It ended.
     Ended {
-        /// Its exit code.
         exit_code: i32,
         /// The runtime's reason.
         reason: Option<String>,
@@ -213,9 +207,7 @@ impl Pod {
 pub struct Service {
     /// Its resourceVersion as a number.
     pub version: u64,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
     /// When this operator first saw it.
     pub first_seen: Timestamp,

@@ -104,9 +104,7 @@ pub struct RecordedEnd {
 /// The Instance a device was resolved to.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Pinned {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The board's address.
     pub endpoint: Endpoint,

@@ -5,7 +5,6 @@ use crate::flashjob::endpoint::{BoardKey, Endpoint};
 /// What one job at a time may have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lock<'a> {
-    /// A board.
     Board(BoardKey<'a>),
     /// Node port 4433, which is one for the whole cluster.
     NodePort,
