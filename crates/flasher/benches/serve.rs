@@ -154,7 +154,8 @@ impl Bench {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()?;
-        let asked = |ledger: &flashjob_sim::flashjob::board::Ledger| !ledger.updates.is_empty();
+        let asked =
+            |ledger: &flashjob_sim::flashjob::board::BoardLedger| !ledger.updates.is_empty();
         board.until("it is asked", Duration::from_secs(60), asked).await?;
         let mut stream = self.connect(LISTEN.parse()?).await?;
         stream.write_all(&certificate).await?;

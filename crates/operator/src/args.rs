@@ -34,9 +34,9 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "flashjob", value_name = "NAMES")]
     pub controllers: Vec<SystemName>,
     #[command(flatten)]
-    pub process: process::args::Options,
+    pub process: process::args::ProcessOptions,
     #[command(flatten)]
-    pub flashjob: flashjob::args::Options,
+    pub flashjob: flashjob::args::FlashJobOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

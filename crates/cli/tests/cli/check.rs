@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::eventually;
 use flashjob_sim::flashjob::{Akri, KeyKind, ServerCert};
-use flashjob_sim::node::{LoadBalancer, Pool};
+use flashjob_sim::node::{AddressPool, LoadBalancer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
@@ -122,7 +122,7 @@ async fn the_way_from_an_installation_to_a_site_where_all_is_well() -> Result<()
 
     akri.lose(&lost).await?;
     akri.lose(&blank).await?;
-    let _balancer = LoadBalancer::start(client.clone(), Some(&namespace), Pool::of(1));
+    let _balancer = LoadBalancer::start(client.clone(), Some(&namespace), AddressPool::of(1));
     let services: Api<Service> = Api::namespaced(client, &namespace);
     eventually("an address", std::time::Duration::from_secs(60), async || {
         let status = services.get("board").await?.status.and_then(|s| s.load_balancer);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use flashjob_sim::flashjob::Site;
-use flashjob_sim::flashjob::site::{Account, Options};
+use flashjob_sim::flashjob::site::{Account, SiteOptions};
 use flashjob_sim::node::Script;
 use kube::ResourceExt;
 use rexpect::session::{PtySession, spawn_command};
@@ -57,7 +57,7 @@ async fn devices_are_searched_and_ticked_in_a_list() -> Result<()> {
 
 #[tokio::test]
 async fn the_documented_conversation_ends_with_flashed_boards() -> Result<()> {
-    let options = Options::new(4, &["esp32s2", "esp32c3"]).await?;
+    let options = SiteOptions::new(4, &["esp32s2", "esp32c3"]).await?;
     let site = Site::with_boards(options, &|_| ()).await?;
     let _operator = site.operator()?;
     let firmware = site.field.push_firmware("0.2.0").await?;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flashjob_sim::flashjob::board::End;
+use flashjob_sim::flashjob::board::SessionEnd;
 use flashjob_sim::flashjob::{Board, Fault, Firmware, Times};
 use tokio::process::{Child, Command};
 
@@ -26,9 +26,10 @@ async fn midway(desk: &Desk, deadline: &str) -> Result<(Board, Flasher, Child)> 
 
 /// The board knows that it was interrupted, and did not take what it had for an image.
 async fn was_reset(board: &Board) -> Result<()> {
-    let ended = |ledger: &flashjob_sim::flashjob::board::Ledger| ledger.updates[0].end.is_some();
+    let ended =
+        |ledger: &flashjob_sim::flashjob::board::BoardLedger| ledger.updates[0].end.is_some();
     let ledger = board.until("the update ends", PATIENCE, ended).await?;
-    ensure!(matches!(ledger.updates[0].end, Some(End::Interrupted(_))), "{ledger:#?}");
+    ensure!(matches!(ledger.updates[0].end, Some(SessionEnd::Interrupted(_))), "{ledger:#?}");
     Ok(())
 }
 
@@ -100,14 +101,14 @@ async fn a_restart_after_a_line_that_was_lost_proves_nothing() -> Result<()> {
         let flasher = desk.flasher_for(&board.endpoint(), &firmware(&build).await?);
         let mut flasher = flasher.env("VERSION", OLD).env(name, value);
         let child = flasher.start()?;
-        let dropped = |ledger: &flashjob_sim::flashjob::board::Ledger| {
-            ledger.updates.first().is_some_and(|update| update.end == Some(End::Dropped))
+        let dropped = |ledger: &flashjob_sim::flashjob::board::BoardLedger| {
+            ledger.updates.first().is_some_and(|update| update.end == Some(SessionEnd::Dropped))
         };
         board.until("the line is lost", PATIENCE, dropped).await?;
         board.switch_off(Duration::from_millis(500)).await;
         flasher.end(child).await?.well()?;
         let ledger = board.ledger();
-        ensure!(ledger.updates.iter().any(|u| u.end == Some(End::Accepted)), "{ledger:#?}");
+        ensure!(ledger.updates.iter().any(|u| u.end == Some(SessionEnd::Accepted)), "{ledger:#?}");
     }
     Ok(())
 }

@@ -117,8 +117,9 @@ async fn a_device_that_is_on_the_line_is_not_asked() -> Result<()> {
     let mut flasher = flasher.env("VERIFY", "None");
     let address = PathBuf::from(flasher.address.to_string());
     let child = flasher.start()?;
-    let begun =
-        |ledger: &flashjob_sim::flashjob::board::Ledger| ledger.updates.iter().any(|u| u.bytes > 0);
+    let begun = |ledger: &flashjob_sim::flashjob::board::BoardLedger| {
+        ledger.updates.iter().any(|u| u.bytes > 0)
+    };
     board.until("the first is served", Duration::from_secs(60), begun).await?;
     let (pinned, der, out) = (desk.path("tls.crt"), desk.path("board.der"), desk.path("received"));
     let second = run(&client, &[&address, &pinned, &der, &out]).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_sim::eventually;
-use flashjob_sim::flashjob::board::End;
+use flashjob_sim::flashjob::board::SessionEnd;
 use flashjob_sim::flashjob::{Firmware, KeyKind, ServerCert};
 use sha2::{Digest, Sha256};
 
@@ -24,7 +24,7 @@ async fn a_board_is_flashed_and_says_so_itself() -> Result<()> {
     assert!(ended.report["digest"].as_str().is_some_and(|d| d.starts_with("sha256:")));
     let ledger = board.ledger();
     assert_eq!((ledger.posts, ledger.updates.len(), ledger.overlaps), (1, 1, 0));
-    assert_eq!(ledger.updates[0].end, Some(End::Accepted));
+    assert_eq!(ledger.updates[0].end, Some(SessionEnd::Accepted));
     assert_eq!(ledger.updates[0].sha256, Some(sha256(&Firmware::new(NEW).build())));
     assert_eq!(board.version(), NEW);
     // The log is for people, and has no secrets.

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use flashjob_api::flashjob::Reason::PullFailed;
 use flashjob_sim::flashjob::Registry;
 use flashjob_sim::flashjob::registry::image::Image;
-use flashjob_sim::flashjob::registry::{Options, PASSWORD, USER};
+use flashjob_sim::flashjob::registry::{PASSWORD, RegistryOptions, USER};
 use tempfile::TempDir;
 
 use crate::front::{Front, RequestFate};
@@ -23,7 +23,8 @@ fn config(folder: &TempDir, host: &str, entry: &str) -> Result<Option<PathBuf>> 
 
 #[tokio::test]
 async fn a_registry_that_asks_for_a_login_gets_the_right_one_and_says_no_to_others() -> Result<()> {
-    let registry = Registry::start_with(Options { login: true, ..Options::default() }).await?;
+    let registry =
+        Registry::start_with(RegistryOptions { login: true, ..RegistryOptions::default() }).await?;
     registry.push("fw", "1", &Image::of_firmware(b"secret")?).await?;
     let folder = tempfile::tempdir()?;
     let mut source = source(&registry, "fw:1");
@@ -104,8 +105,10 @@ async fn a_token_is_fetched_where_the_registry_says_with_the_login_and_again_whe
 
 #[tokio::test]
 async fn a_registry_with_a_ca_of_its_own_is_trusted_once_the_ca_is_given() -> Result<()> {
-    let registry = Registry::start_with(Options { tls: true, ..Options::default() }).await?;
-    let stranger = Registry::start_with(Options { tls: true, ..Options::default() }).await?;
+    let registry =
+        Registry::start_with(RegistryOptions { tls: true, ..RegistryOptions::default() }).await?;
+    let stranger =
+        Registry::start_with(RegistryOptions { tls: true, ..RegistryOptions::default() }).await?;
     registry.push("fw", "1", &Image::of_firmware(b"over TLS")?).await?;
     let mut source = source(&registry, "fw:1");
     source.plain_http = false;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashjob_api::flashjob::{FlashJob, Phase};
-use flashjob_sim::cluster::{AuditEntry, Cluster, Gate, Options};
+use flashjob_sim::cluster::{AuditEntry, Cluster, ClusterOptions, Gate};
 use flashjob_sim::flashjob::{Site, jobs};
-use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::node::{AddressPool, Script};
 use flashjob_sim::{Launcher, Operator};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
@@ -38,7 +38,8 @@ pub struct Bed {
 impl Bed {
     pub async fn start() -> Result<Bed> {
         // 10,000 devices fill an audit log of the default size, and only the newest file is read.
-        let options = Options { api_server_args: vec!["--audit-log-maxsize=10000".to_owned()] };
+        let options =
+            ClusterOptions { api_server_args: vec!["--audit-log-maxsize=10000".to_owned()] };
         let cluster = Cluster::start_with(&options).await?;
         cluster.install().await?;
         let operators = Launcher::new(&cluster).await?.with("--log=info");
@@ -48,7 +49,7 @@ impl Bed {
     /// A namespace with a kubelet that does as `script` says, and a load balancer that never runs out of addresses.
     pub async fn site(&self, script: Script) -> Result<Site> {
         let site = Site::on(&self.cluster).operators(self.operators.clone());
-        site.pool(Pool::of(10_000)).start(move |_| script.clone()).await
+        site.pool(AddressPool::of(10_000)).start(move |_| script.clone()).await
     }
 
     /// What operators have written in a namespace, once no more is added: an object is gone before its deletion is answered,

@@ -8,7 +8,7 @@ use flashjob_plan::flashjob::facts::DeviceNamespaces;
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 #[command(next_help_heading = "FlashJob")]
-pub struct Options {
+pub struct FlashJobOptions {
     /// Where jobs may find devices: * (everywhere), own (the job's namespace), or a list of namespaces
     #[arg(long, default_value = "*", value_name = "NAMESPACES", value_parser = device_namespaces)]
     pub device_namespaces: DeviceNamespaces,
@@ -44,7 +44,7 @@ pub struct Options {
     pub panic_at_version: Option<String>,
 }
 
-impl Options {
+impl FlashJobOptions {
     /// The settings decisions depend on.
     pub fn settings(&self) -> Settings {
         Settings {

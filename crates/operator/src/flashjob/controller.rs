@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::crds::INSTANCES;
 use super::input::Input;
 use super::job::JobState;
-use super::metrics::Metrics;
+use super::metrics::FlashJobMetrics;
 use super::parking::Parking;
 use super::watches;
 use crate::engine::fair_queue::Flow;
@@ -38,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 pub struct FlashJobContext {
     pub process: process::Context,
     pub settings: Settings,
-    pub metrics: Metrics,
+    pub metrics: FlashJobMetrics,
 }
 
 /// What is known, and what is under way.

@@ -26,7 +26,7 @@ const WAITING_STATES: [(DeviceState, &str); 6] = [
 ];
 
 #[derive(Clone, Default)]
-pub struct Metrics(Arc<Inner>);
+pub struct FlashJobMetrics(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -68,7 +68,7 @@ struct FormLabel {
     form: &'static str,
 }
 
-impl Metrics {
+impl FlashJobMetrics {
     pub fn register(&self, part: &mut Part<'_>) {
         let (inner, r) = (&self.0, &mut *part.registry);
         r.register(

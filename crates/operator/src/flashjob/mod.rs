@@ -32,22 +32,22 @@ use tokio::sync::watch::Receiver;
 use crate::process::crds::Needed;
 use crate::process::metrics::Part;
 use crate::process::{self, System};
-use args::Options;
+use args::FlashJobOptions;
 use controller::FlashJobContext;
-use metrics::Metrics;
+use metrics::FlashJobMetrics;
 
 /// FlashJob as the process runs it.
-pub fn system(options: &Options) -> Box<dyn System> {
+pub fn system(options: &FlashJobOptions) -> Box<dyn System> {
     #[cfg(feature = "crash")]
     if let Some(version) = options.panic_at_version.clone() {
         let _ = controller::PANIC_AT_VERSION.set(version);
     }
-    Box::new(FlashJobs { settings: options.settings(), metrics: Metrics::default() })
+    Box::new(FlashJobs { settings: options.settings(), metrics: FlashJobMetrics::default() })
 }
 
 struct FlashJobs {
     settings: Settings,
-    metrics: Metrics,
+    metrics: FlashJobMetrics,
 }
 
 impl System for FlashJobs {

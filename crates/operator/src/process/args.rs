@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
-pub struct Options {
+pub struct ProcessOptions {
     /// Take turns with other replicas: only the holder of the lease works. Switch it off only where a single process
     /// ever runs
     #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true",

@@ -16,14 +16,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
 
-use super::args::{LogFormat, Options};
+use super::args::{LogFormat, ProcessOptions};
 use super::crds::MissingCrds;
 use super::metrics::{self, Metrics, SystemMetrics};
 use super::system::{self, System};
 use super::{client, clock, server};
 
 /// Runs these systems until the process is told to stop or one of them loses its lease.
-pub fn run(options: &Options, systems: Vec<Box<dyn System>>) -> ExitCode {
+pub fn run(options: &ProcessOptions, systems: Vec<Box<dyn System>>) -> ExitCode {
     let filter = match EnvFilter::try_new(&options.log) {
         Ok(filter) => filter,
         Err(error) => {
@@ -65,7 +65,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     runtime.context("the async runtime could not be started")
 }
 
-async fn live(options: &Options, systems: Vec<Box<dyn System>>) -> anyhow::Result<()> {
+async fn live(options: &ProcessOptions, systems: Vec<Box<dyn System>>) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "flashjob-operator starts");
     // A binary with two TLS providers would ask which; this one has only ring, and says so.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -138,7 +138,7 @@ fn on_this_thread(
 
 /// /healthz at once; /readyz when the CRDs are there, also while another process holds the lease.
 async fn serve(
-    options: &Options,
+    options: &ProcessOptions,
     metrics: Metrics,
     missing: &MissingCrds,
     stopping: &Arc<AtomicBool>,

@@ -8,7 +8,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Config};
 use tokio::sync::watch;
 
-use super::args::Options;
+use super::args::ProcessOptions;
 use super::client::{self, WriteWindow};
 use super::crds::{MissingCrds, Needed};
 use super::lease;
@@ -52,7 +52,7 @@ pub struct Context {
 
 /// What leading a system takes.
 pub struct Surroundings {
-    pub options: Options,
+    pub options: ProcessOptions,
     pub config: Config,
     pub identity: String,
     pub missing: MissingCrds,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use flashjob_sim::clock::now;
 use flashjob_sim::flashjob::field::Field;
-use flashjob_sim::flashjob::site::Options;
+use flashjob_sim::flashjob::site::SiteOptions;
 use flashjob_sim::flashjob::{Site, jobs};
 use jiff::Timestamp;
 use serde_json::json;
@@ -69,7 +69,7 @@ pub struct History {
 }
 
 async fn history(world: &World, tell: &dyn Fn(&str)) -> Result<History> {
-    let mut options = Options::new(world.boards.len(), &["esp32s2"]).await?;
+    let mut options = SiteOptions::new(world.boards.len(), &["esp32s2"]).await?;
     (options.speed, options.addresses) = (world.speed(), ADDRESSES);
     let site = Site::with_boards(options, tell).await?;
     site.add_namespace(ELSEWHERE).await?;

@@ -11,7 +11,7 @@ use flashjob_api::flashjob::FlashJob;
 use flashjob_api::flashjob::instance::Instance;
 use flashjob_sim::flashjob::site::CONFIGURATION;
 use flashjob_sim::flashjob::{Akri, Site, jobs};
-use flashjob_sim::node::{Kubelet, Pool, Script, Started};
+use flashjob_sim::node::{AddressPool, Kubelet, Script, Started};
 use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, ListParams};
@@ -53,7 +53,7 @@ impl World {
         script: impl Fn(&Pod) -> Script + Send + Sync + 'static,
     ) -> Result<Self> {
         let site = Site::on(&arena.cluster).operators(arena.operators.clone()).everywhere();
-        let site = site.pool(Pool::of(addresses)).start(script).await?;
+        let site = site.pool(AddressPool::of(addresses)).start(script).await?;
         let (client, north) = (site.client.clone(), site.namespace.clone());
         let south = arena.cluster.namespace("south").await?;
         let akri = [&north, &south].map(|home| Akri::new(client.clone(), home, CONFIGURATION));

@@ -7,7 +7,7 @@ use anyhow::Result;
 use flashjob_api::flashjob::{DeviceState, Phase};
 use flashjob_sim::flashjob::Flash;
 use flashjob_sim::flashjob::{Site, uids};
-use flashjob_sim::node::{End, Script};
+use flashjob_sim::node::{Script, ScriptEnd};
 use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -44,7 +44,7 @@ async fn a_pod_past_its_deadline_is_not_followed_by_another_while_its_container_
 {
     let slow_to_end = Duration::from_secs(7);
     let site = Site::new(move |pod| match attempt(pod) {
-        "1" => Script::ending(End::Never).on_sigterm(slow_to_end, 1, "cut off at 40 %"),
+        "1" => Script::ending(ScriptEnd::Never).on_sigterm(slow_to_end, 1, "cut off at 40 %"),
         _ => Script::default(),
     })
     .await?;
@@ -80,7 +80,7 @@ async fn a_pod_past_its_deadline_is_not_followed_by_another_while_its_container_
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_takes_too_long_is_a_timeout_with_the_pods_words() -> Result<()> {
     let site = Site::new(|pod| {
-        let script = Script::ending(End::Never);
+        let script = Script::ending(ScriptEnd::Never);
         if serde_json::to_string(pod).unwrap_or_default().contains("192.0.2.11\"") {
             script.on_sigterm(Duration::from_secs(1), 1, "cut off at 40 %")
         } else {
@@ -163,7 +163,7 @@ async fn a_deadline_that_only_a_sidecar_met_does_not_undo_a_success() -> Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_no_node_takes_is_told_and_given_up_with_the_schedulers_words() -> Result<()> {
-    let site = Site::new(|_| Script::ending(End::Unschedulable)).await?;
+    let site = Site::new(|_| Script::ending(ScriptEnd::Unschedulable)).await?;
     let boards = site.boards(1).await?;
     let _operator = site.operator()?;
     let brief = json!({

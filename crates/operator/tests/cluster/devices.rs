@@ -6,7 +6,7 @@ use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::{Site, uids};
-use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::node::{AddressPool, Script};
 use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -86,7 +86,7 @@ async fn devices_are_chosen_by_what_they_are_and_the_wrong_board_is_refused() ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_is_enough_for_many_and_a_hostname_will_do() -> Result<()> {
-    let site = Site::on(Cluster::shared_installed().await?).pool(Pool::of(1));
+    let site = Site::on(Cluster::shared_installed().await?).pool(AddressPool::of(1));
     let script = |_: &Pod| Script::success("").run_for(Duration::from_millis(1500));
     let mut site = site.start(script).await?;
     let boards = site.boards(6).await?;
@@ -97,7 +97,7 @@ async fn one_address_is_enough_for_many_and_a_hostname_will_do() -> Result<()> {
     site.phase("queue", Phase::Completed).await?;
     assert_eq!(site.balancer.peak(), 1);
 
-    let named = Pool::Hostname("lb.example".into());
+    let named = AddressPool::Hostname("lb.example".into());
     site.balancer = site.load_balancer(Some(&site.namespace), named)?;
     site.flash("named", &boards[..1]).await?;
     site.phase("named", Phase::Completed).await?;

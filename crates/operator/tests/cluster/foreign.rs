@@ -9,7 +9,7 @@ use flashjob_plan::flashjob::ids::Target;
 use flashjob_plan::flashjob::names;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::Site;
-use flashjob_sim::node::{End, Script};
+use flashjob_sim::node::{Script, ScriptEnd};
 use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -38,7 +38,7 @@ impl Tenants {
         cluster.install().await?;
         cluster.make_namespace(STRANGER).await?;
         let site = Site::on(&cluster).namespace(VICTIM);
-        let site = site.start(|_| Script::ending(End::Never)).await?;
+        let site = site.start(|_| Script::ending(ScriptEnd::Never)).await?;
         let metrics = free_address().await?;
         let operator = start(&cluster, metrics).await?;
         Ok(Tenants { site, metrics, operator })

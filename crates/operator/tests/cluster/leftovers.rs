@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use flashjob_api::flashjob::{FlashJobStatus, Phase};
 use flashjob_plan::flashjob::names;
 use flashjob_sim::flashjob::Site;
-use flashjob_sim::node::{End, Kubelet, Script, Started};
+use flashjob_sim::node::{Kubelet, Script, ScriptEnd, Started};
 use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_deleted_in_the_foreground_goes_after_everything_it_made() -> Result<()> {
-    let site = Site::new(|_| Script::ending(End::Never)).await?;
+    let site = Site::new(|_| Script::ending(ScriptEnd::Never)).await?;
     let boards = site.two_boards().await?;
     let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
@@ -62,7 +62,7 @@ async fn held_up(site: &Site, name: &str) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_used_again_once_the_old_pod_has_left_the_board() -> Result<()> {
-    let mut site = Site::new(|_| Script::ending(End::Never)).await?;
+    let mut site = Site::new(|_| Script::ending(ScriptEnd::Never)).await?;
     let boards = site.boards(1).await?;
     let _operator = site.operator()?;
     site.flash("flashjob", &boards).await?;
@@ -91,7 +91,7 @@ async fn a_name_is_used_again_once_the_old_pod_has_left_the_board() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_took_the_name_of_a_running_one_waits_for_its_pod_and_adopts_nothing()
 -> Result<()> {
-    let mut site = Site::new(|_| Script::ending(End::Never)).await?;
+    let mut site = Site::new(|_| Script::ending(ScriptEnd::Never)).await?;
     let boards = site.boards(1).await?;
     let first = site.operator_with(&["--leader-elect=false"], None)?;
     let old = site.flash("flashjob", &boards).await?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::{Site, uids};
-use flashjob_sim::node::{End, Script};
+use flashjob_sim::node::{Script, ScriptEnd};
 use flashjob_sim::{Operator, PATIENCE, eventually};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -18,7 +18,7 @@ async fn a_namespace_deleted_while_its_devices_are_flashed_goes_and_the_others_s
 {
     let cluster = Cluster::installed().await?;
     let doomed =
-        Site::on(&cluster).namespace("doomed").start(|_| Script::ending(End::Never)).await?;
+        Site::on(&cluster).namespace("doomed").start(|_| Script::ending(ScriptEnd::Never)).await?;
     let stays = Site::on(&cluster).namespace("stays").start(|_| Script::default()).await?;
     let boards = doomed.boards(3).await?;
     let operator = Operator::start(&cluster, &[]).await?;

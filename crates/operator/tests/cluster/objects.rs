@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::flashjob::{Site, uids};
-use flashjob_sim::node::{End, Script};
+use flashjob_sim::node::{Script, ScriptEnd};
 use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;
@@ -28,7 +28,11 @@ async fn any_job_name_will_do() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
     let site = Site::new(|pod| {
-        if pod.name_any().ends_with("-1") { Script::ending(End::Never) } else { Script::default() }
+        if pod.name_any().ends_with("-1") {
+            Script::ending(ScriptEnd::Never)
+        } else {
+            Script::default()
+        }
     })
     .await?;
     let boards = site.boards(1).await?;
@@ -48,7 +52,11 @@ async fn a_pod_that_somebody_deletes_is_made_again() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_deletes_while_the_operator_is_down_is_made_again() -> Result<()> {
     let site = Site::new(|pod| {
-        if pod.name_any().ends_with("-1") { Script::ending(End::Never) } else { Script::default() }
+        if pod.name_any().ends_with("-1") {
+            Script::ending(ScriptEnd::Never)
+        } else {
+            Script::default()
+        }
     })
     .await?;
     let boards = site.boards(1).await?;
@@ -91,7 +99,7 @@ async fn a_running_pod_that_lost_its_label_is_still_followed() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_cannot_start_is_given_up_with_the_kubelets_words() -> Result<()> {
-    let site = Site::new(|_| Script::ending(End::ImagePullBackOff)).await?;
+    let site = Site::new(|_| Script::ending(ScriptEnd::ImagePullBackOff)).await?;
     let boards = site.boards(1).await?;
     let _operator = site.operator()?;
     let uids = uids(&boards);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::{AuditEntry, Cluster};
 use flashjob_sim::flashjob::Site;
-use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::node::{AddressPool, Script};
 use flashjob_sim::{PATIENCE, eventually};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_finished_jobs_get_no_writes_also_from_a_new_operator() -> Result<()> {
-    let site = Site::on(Cluster::shared_installed().await?).pool(Pool::of(100));
+    let site = Site::on(Cluster::shared_installed().await?).pool(AddressPool::of(100));
     let site = site.start(|_| Script::default()).await?;
     let boards = site.boards(100).await?;
     let first = site.operator_with(&["--leader-elect=false"], None)?;

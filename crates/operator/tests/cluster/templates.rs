@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::{Site, uids};
-use flashjob_sim::node::{Pool, Script};
+use flashjob_sim::node::{AddressPool, Script};
 use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -20,7 +20,7 @@ use self::table::{Refused, Row, allowed, flash, refused, spec, volume};
 
 /// A namespace with addresses for everyone, where Pods are made and none starts.
 async fn for_templates() -> Result<Site> {
-    let site = Site::on(Cluster::shared_installed().await?).pool(Pool::of(100));
+    let site = Site::on(Cluster::shared_installed().await?).pool(AddressPool::of(100));
     let site = site.start(|_| Script::default()).await?;
     site.kubelet.hold();
     Ok(site)

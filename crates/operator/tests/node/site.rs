@@ -48,7 +48,7 @@ impl NodeSite {
         let (node, kubeconfig, host) = match &settings.place {
             Place::Existing(kubeconfig, host) => (None, kubeconfig.clone(), *host),
             Place::Here(programs, images, cgroup) => {
-                let options = node::Options {
+                let options = node::NodeOptions {
                     programs: programs.clone(),
                     images: archives(images)?,
                     cgroup: cgroup.clone(),
@@ -99,7 +99,7 @@ impl NodeSite {
             None => Ok(SocketAddrV4::new(host, 18080 + u16::from(number))),
         };
         let boards = (1..=BOARDS).map(board).collect::<Result<_>>()?;
-        let options = field::Options {
+        let options = field::FieldOptions {
             namespace: NAMESPACE.to_owned(),
             host,
             boards,

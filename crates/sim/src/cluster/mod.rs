@@ -40,7 +40,7 @@ pub use gate::{Call, CallFate, Event, EventFate, Gate};
 
 /// How a cluster differs from the usual one.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct ClusterOptions {
     /// More arguments for kube-apiserver.
     pub api_server_args: Vec<String>,
 }
@@ -67,11 +67,11 @@ struct Inner {
 impl Cluster {
     /// Starts a control plane and waits until it is ready.
     pub async fn start() -> Result<Self> {
-        Self::start_with(&Options::default()).await
+        Self::start_with(&ClusterOptions::default()).await
     }
 
     /// Starts a control plane that differs from the usual one.
-    pub async fn start_with(options: &Options) -> Result<Self> {
+    pub async fn start_with(options: &ClusterOptions) -> Result<Self> {
         let inner = start::start(options).await?;
         Ok(Self { inner: Arc::new(inner) })
     }

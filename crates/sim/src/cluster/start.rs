@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Inner, Options};
+use super::{ClusterOptions, Inner};
 use crate::cluster::assets::Assets;
 use crate::cluster::audit;
 use crate::pki::Pki;
@@ -35,7 +35,7 @@ const USERS: [(&str, &str); 5] = [
     ("nobody", ""),
 ];
 
-pub(super) async fn start(options: &Options) -> Result<Inner> {
+pub(super) async fn start(options: &ClusterOptions) -> Result<Inner> {
     let assets = Assets::find()?;
     let mut attempt = 1;
     loop {
@@ -50,7 +50,7 @@ fn port_taken(error: &anyhow::Error) -> bool {
     format!("{error:#}").contains("address already in use")
 }
 
-async fn try_start(assets: &Assets, options: &Options) -> Result<Inner> {
+async fn try_start(assets: &Assets, options: &ClusterOptions) -> Result<Inner> {
     let scratch = Scratch::new("flashjob-cluster-")?;
     let folder = scratch.path();
     let [client_port, peer_port, api_port] = free_ports()?;

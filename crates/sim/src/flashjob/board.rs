@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 
 pub use self::dice::{Identity, MacAddress};
 pub use self::fault::{Fault, Times};
-pub use self::ledger::{Boot, End, Ledger, Update};
+pub use self::ledger::{BoardLedger, Boot, SessionEnd, Update};
 use self::life::{Core, Order};
 pub use self::options::{BoardOptions, OTA_PORT};
 pub use self::pin::SERVER_NAME;
@@ -87,7 +87,7 @@ impl Board {
     }
 
     /// What it has lived through so far.
-    pub fn ledger(&self) -> Ledger {
+    pub fn ledger(&self) -> BoardLedger {
         self.core.state().ledger.clone()
     }
 
@@ -96,8 +96,8 @@ impl Board {
         &self,
         what: &str,
         limit: Duration,
-        wish: impl Fn(&Ledger) -> bool,
-    ) -> Result<Ledger> {
+        wish: impl Fn(&BoardLedger) -> bool,
+    ) -> Result<BoardLedger> {
         let waited = eventually(what, limit, async || {
             let ledger = self.ledger();
             Ok(wish(&ledger).then_some(ledger))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::flashjob::field::{Field, OLD_VERSION};
-use crate::flashjob::site::{Account, NAMESPACE, Options};
+use crate::flashjob::site::{Account, NAMESPACE, SiteOptions};
 use crate::flashjob::{Fault, Site, Times};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn play(wanted: Demo) -> Result<()> {
     };
     let batch = wanted.devices.div_ceil(4);
     let cli = program(wanted.cli, "kubectl-flashjob")?;
-    let options = Options {
+    let options = SiteOptions {
         operator: program(wanted.operator, "flashjob-operator")?,
         flasher: program(wanted.flasher, "flashjob-flasher")?,
         boards: wanted.devices,

@@ -25,7 +25,7 @@ pub const OLD_VERSION: &str = "0.1.0";
 
 /// Where things are, and how fast.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct FieldOptions {
     /// The namespace of Instances and jobs. It is there.
     pub namespace: String,
     /// The address of this machine that Pods reach, for registry and attestation service.
@@ -61,9 +61,9 @@ pub struct Field {
 
 impl Field {
     /// Starts everything. Akri's CRD is there; to wait for the boards' Instances there is [`Field::found`].
-    pub async fn start(client: Client, options: Options) -> Result<Self> {
-        let Options { namespace, host, boards: addresses, devices, speed, every } = options;
-        let registry = registry::Options { host, ..registry::Options::default() };
+    pub async fn start(client: Client, options: FieldOptions) -> Result<Self> {
+        let FieldOptions { namespace, host, boards: addresses, devices, speed, every } = options;
+        let registry = registry::RegistryOptions { host, ..registry::RegistryOptions::default() };
         let registry = Registry::start_with(registry).await?;
         let attestation = Attestation::start_on((host, 0).into(), speed).await?;
         let certificate = ServerCert::self_signed(KeyKind::P256)?;

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a registry differs from an open one that speaks plain HTTP.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct RegistryOptions {
     /// The address it listens on.
     pub host: Ipv4Addr,
     /// Speak TLS, with a certificate of a CA nobody knows.
@@ -42,7 +42,7 @@ pub struct Options {
     pub login: bool,
 }
 
-impl Default for Options {
+impl Default for RegistryOptions {
     fn default() -> Self {
         Self { host: Ipv4Addr::LOCALHOST, tls: false, login: false }
     }
@@ -52,7 +52,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Registry {
     program: Mutex<Option<Running>>,
-    options: Options,
+    options: RegistryOptions,
     ca_pem: String,
     client: reqwest::Client,
     port: u16,
@@ -62,11 +62,11 @@ pub struct Registry {
 impl Registry {
     /// Starts an open registry that speaks plain HTTP.
     pub async fn start() -> Result<Self> {
-        Self::start_with(Options::default()).await
+        Self::start_with(RegistryOptions::default()).await
     }
 
     /// Starts a registry.
-    pub async fn start_with(options: Options) -> Result<Self> {
+    pub async fn start_with(options: RegistryOptions) -> Result<Self> {
         // Another part of the process may have chosen already, and then it was the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let scratch = Scratch::new("flashjob-registry-")?;

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::Usage;
-use crate::flashjob::board::End;
+use crate::flashjob::board::SessionEnd;
 use crate::flashjob::field::Field;
-use crate::flashjob::site::{Account, Options};
+use crate::flashjob::site::{Account, SiteOptions};
 use crate::flashjob::{Board, Flash, Site};
 use crate::node::Started;
 use anyhow::{Result, ensure};
@@ -26,7 +26,7 @@ pub async fn run(wanted: Scale) -> Result<()> {
     let progress = |what: &str| {
         let _ = writeln!(std::io::stderr(), "{what} ...");
     };
-    let options = Options {
+    let options = SiteOptions {
         operator: program(wanted.operator, "flashjob-operator")?,
         flasher: program(wanted.flasher, "flashjob-flasher")?,
         boards: wanted.devices,
@@ -96,7 +96,7 @@ fn span(from: Timestamp, to: Timestamp) -> f64 {
 /// The parts of a flash that went well, in seconds, by the board's own record and the node's.
 fn phases(board: &Board, starts: &[Started]) -> Option<[f64; 5]> {
     let ledger = board.ledger();
-    let update = ledger.updates.iter().find(|update| update.end == Some(End::Accepted))?;
+    let update = ledger.updates.iter().find(|update| update.end == Some(SessionEnd::Accepted))?;
     let pod = starts.iter().rev().find(|start| start.endpoint() == board.endpoint())?;
     let (session, ended) = (update.session?, update.ended?);
     let back = ledger.boots.iter().map(|boot| boot.at).find(|at| *at > ended)?;

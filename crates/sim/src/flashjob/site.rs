@@ -27,11 +27,11 @@ use kube::{Api, Client, Resource};
 
 pub use self::account::{Account, Entry, Outcome};
 pub use self::block::Block;
-pub use self::boards::{NAMESPACE, Options};
+pub use self::boards::{NAMESPACE, SiteOptions};
 use super::akri::Akri;
 use super::flash_pod::{Flash, flashes};
 use crate::cluster::{Cluster, Gate};
-use crate::node::{Kubelet, LoadBalancer, Pool, Script};
+use crate::node::{AddressPool, Kubelet, LoadBalancer, Script};
 use crate::{Launcher, Operator, PATIENCE, eventually};
 
 /// The name of Akri's Configuration.
@@ -67,7 +67,7 @@ impl Site {
         SiteBuilder {
             cluster: cluster.clone(),
             namespace: None,
-            pool: Pool::of(10),
+            pool: AddressPool::of(10),
             operators: None,
             everywhere: false,
         }
@@ -118,7 +118,11 @@ impl<F> Site<F> {
     }
 
     /// A load balancer for one namespace or for all.
-    pub fn load_balancer(&self, namespace: Option<&str>, pool: Pool) -> Result<LoadBalancer> {
+    pub fn load_balancer(
+        &self,
+        namespace: Option<&str>,
+        pool: AddressPool,
+    ) -> Result<LoadBalancer> {
         Ok(LoadBalancer::start(self.cluster.client("load-balancer")?, namespace, pool))
     }
 
@@ -164,7 +168,7 @@ impl<F> Site<F> {
 pub struct SiteBuilder {
     cluster: Cluster,
     namespace: Option<String>,
-    pool: Pool,
+    pool: AddressPool,
     operators: Option<Launcher>,
     everywhere: bool,
 }
@@ -177,7 +181,7 @@ impl SiteBuilder {
     }
 
     /// With these addresses for Services, and not ten.
-    pub fn pool(mut self, pool: Pool) -> Self {
+    pub fn pool(mut self, pool: AddressPool) -> Self {
         self.pool = pool;
         self
     }

@@ -47,7 +47,7 @@ pub use self::folder::Root;
 pub use self::images::{Env, Images, Program};
 use self::logs::Logs;
 use self::pod::{Life, Worker};
-pub use self::script::{End, Farewell, Script};
+pub use self::script::{Farewell, Script, ScriptEnd};
 use crate::observe::{Change, observe};
 use crate::usage::Usage;
 

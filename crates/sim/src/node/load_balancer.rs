@@ -24,14 +24,14 @@ use crate::retry::retry;
 
 /// The addresses there are to give.
 #[derive(Debug, Clone)]
-pub enum Pool {
+pub enum AddressPool {
     /// These addresses, each to one Service at a time.
     Addresses(Vec<String>),
     /// One host name for every Service, as cloud load balancers do. It never runs out.
     Hostname(String),
 }
 
-impl Pool {
+impl AddressPool {
     /// A pool of `n` addresses nobody has: 192.0.2.0/24 is for documentation, and 198.18.0.0/15 for benchmarks.
     pub fn of(n: usize) -> Self {
         let documentation = (1..255).map(|d| format!("192.0.2.{d}"));
@@ -63,7 +63,7 @@ pub struct LoadBalancer {
 
 impl LoadBalancer {
     /// Starts on the current runtime, for one namespace or for all.
-    pub fn start(client: Client, namespace: Option<&str>, pool: Pool) -> Self {
+    pub fn start(client: Client, namespace: Option<&str>, pool: AddressPool) -> Self {
         let services = match namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),

@@ -5,5 +5,5 @@ pub mod kubelet;
 pub mod load_balancer;
 pub mod real;
 
-pub use kubelet::{End, Farewell, Images, Kubelet, KubeletOptions, Program, Script, Started};
-pub use load_balancer::{LoadBalancer, Pool};
+pub use kubelet::{Farewell, Images, Kubelet, KubeletOptions, Program, Script, ScriptEnd, Started};
+pub use load_balancer::{AddressPool, LoadBalancer};

@@ -19,10 +19,10 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 
 use self::runtime::Runtime;
-use crate::cluster::{Cluster, Options as ClusterOptions};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::lock;
 use crate::node::forward::{Forwarder, To};
-use crate::node::load_balancer::{LoadBalancer, Pool};
+use crate::node::load_balancer::{AddressPool, LoadBalancer};
 use crate::pki::SERVICE_ADDRESS;
 use crate::process::{Running, Scratch};
 use crate::wait::eventually;
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What a node is made of.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct NodeOptions {
     /// The folder that `hack/node.sh` prints.
     pub programs: PathBuf,
     /// Archives of the images that Pods run, and of `localhost/pause:e2e`, which holds their namespaces.
@@ -58,13 +58,13 @@ pub struct Node {
     _runtime: Runtime,
     /// The control plane.
     pub cluster: Cluster,
-    options: Options,
+    options: NodeOptions,
     scratch: Scratch,
 }
 
 impl Node {
     /// Starts a control plane and its node, and waits until the node is ready. `tell` hears what is done next.
-    pub async fn start(options: Options, tell: &dyn Fn(&str)) -> Result<Self> {
+    pub async fn start(options: NodeOptions, tell: &dyn Fn(&str)) -> Result<Self> {
         machine::claim()?;
         let scratch = Scratch::new("flashjob-node-")?;
         tell("etcd and kube-apiserver");
@@ -95,7 +95,7 @@ impl Node {
             pool.push(address.to_string());
         }
         let client = cluster.client("load-balancer")?;
-        let balancer = LoadBalancer::start(client, None, Pool::Addresses(pool));
+        let balancer = LoadBalancer::start(client, None, AddressPool::Addresses(pool));
 
         let node = Self {
             _forwarders: forwarders,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use flashjob_sim::flashjob::board::{End, Identity, Ledger, MacAddress, Update};
+use flashjob_sim::flashjob::board::{BoardLedger, Identity, MacAddress, SessionEnd, Update};
 use flashjob_sim::flashjob::{Board, Fault, Firmware, KeyKind, ServerCert, Times};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -30,7 +30,7 @@ impl Bench {
         get(self.board.address().into(), path).await
     }
 
-    async fn until(&self, what: &str, wish: impl Fn(&Ledger) -> bool) -> Result<Ledger> {
+    async fn until(&self, what: &str, wish: impl Fn(&BoardLedger) -> bool) -> Result<BoardLedger> {
         self.board.until(what, LIMIT, wish).await
     }
 
@@ -88,7 +88,7 @@ async fn never_calls_back() -> Result<()> {
     let bench = Bench::new(Fault::NeverCallsBack).await?;
     ask(&bench.board).await?;
     let update = bench.end().await?;
-    assert_eq!((update.end, update.attempts), (Some(End::NeverCalled), 0));
+    assert_eq!((update.end, update.attempts), (Some(SessionEnd::NeverCalled), 0));
     bench.works().await
 }
 
@@ -101,7 +101,7 @@ async fn drops_at_a_byte() -> Result<()> {
     let image = Firmware::new("0.2.0").size(20 << 20).build();
     assert!(session.send(&image).await.is_err());
     let update = bench.end().await?;
-    assert_eq!((update.end, update.bytes), (Some(End::Dropped), 100_001));
+    assert_eq!((update.end, update.bytes), (Some(SessionEnd::Dropped), 100_001));
     assert_eq!(bench.board.version(), "0.1.0");
     bench.works().await
 }
@@ -112,7 +112,7 @@ async fn rejects_a_good_image() -> Result<()> {
     ask(&bench.board).await?;
     bench.agent.serve(&Firmware::new("0.2.0").build()).await?;
     let update = bench.end().await?;
-    assert!(matches!(update.end, Some(End::Rejected(_))), "{update:?}");
+    assert!(matches!(update.end, Some(SessionEnd::Rejected(_))), "{update:?}");
     assert_eq!(bench.board.ledger().boots.len(), 1);
     assert_eq!(bench.board.version(), "0.1.0");
     bench.works().await
@@ -124,7 +124,7 @@ async fn boots_the_old_slot() -> Result<()> {
     ask(&bench.board).await?;
     bench.agent.serve(&Firmware::new("0.2.0").build()).await?;
     let ledger = bench.until("its second start", |ledger| ledger.boots.len() == 2).await?;
-    assert_eq!(ledger.updates[0].end, Some(End::Accepted));
+    assert_eq!(ledger.updates[0].end, Some(SessionEnd::Accepted));
     assert_eq!((ledger.boots[1].slot, ledger.boots[1].version.as_str()), (0, "0.1.0"));
     bench.works().await
 }

@@ -156,7 +156,10 @@ async fn a_board_that_is_off_refuses_and_comes_back_at_the_same_address() -> Res
     assert_eq!(post(address, "/update", "ip: 127.0.0.1").await?.status, 200);
     board.switch_off(Duration::from_millis(500)).await;
     assert!(get(address, "/info").await.is_err());
-    assert_eq!(board.ledger().updates[0].end, Some(flashjob_sim::flashjob::board::End::PowerLost));
+    assert_eq!(
+        board.ledger().updates[0].end,
+        Some(flashjob_sim::flashjob::board::SessionEnd::PowerLost)
+    );
     board.until("its second start", LIMIT, |ledger| ledger.boots.len() == 2).await?;
     assert_eq!(get(address, "/info").await?.status, 200);
     Ok(())

@@ -1,7 +1,7 @@
 //! Which servers a board takes firmware from.
 
 use anyhow::Result;
-use flashjob_sim::flashjob::board::End;
+use flashjob_sim::flashjob::board::SessionEnd;
 use flashjob_sim::flashjob::{Board, Firmware, KeyKind, ServerCert};
 
 use crate::agent::Agent;
@@ -28,7 +28,7 @@ async fn refused(agent: Agent, pinned: ServerCert, why: &str) -> Result<()> {
         () = agent.only_handshakes() => unreachable!("the agent's port is open"),
     };
     let update = &ledger.updates[0];
-    assert_eq!(update.end, Some(End::NoServer));
+    assert_eq!(update.end, Some(SessionEnd::NoServer));
     assert_eq!((update.attempts, update.session, update.bytes), (20, None, 0));
     let error = update.last_error.as_deref().unwrap_or_default();
     assert!(error.contains(why), "{error}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flashjob_sim::flashjob::board::{End, Update};
+use flashjob_sim::flashjob::board::{SessionEnd, Update};
 use flashjob_sim::flashjob::{Board, BoardOptions, Firmware, KeyKind, ServerCert};
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
@@ -57,7 +57,7 @@ async fn a_board_fetches_its_firmware_and_comes_back_with_it() -> Result<()> {
     assert_eq!(info, r#"{"device":"esp32s2","application":"thermo","version":"0.2.0"}"#);
     let [update] = &ledger.updates[..] else { panic!("{ledger:?}") };
     assert_eq!(update.server, "127.0.0.1");
-    assert_eq!(update.end, Some(End::Accepted));
+    assert_eq!(update.end, Some(SessionEnd::Accepted));
     assert_eq!(update.version.as_deref(), Some("0.2.0"));
     assert_eq!((update.attempts, update.bytes), (1, image.len() as u64));
     let digest: String = Sha256::digest(&image).iter().map(|b| format!("{b:02x}")).collect();
@@ -87,7 +87,7 @@ async fn an_end_without_a_byte_means_not_authorised() -> Result<()> {
     ask(&board).await?;
     agent.serve(&[]).await?;
     let update = ended(&board, 0).await?;
-    assert_eq!(update.end, Some(End::NotAuthorised));
+    assert_eq!(update.end, Some(SessionEnd::NotAuthorised));
     assert_eq!((update.bytes, update.sha256), (0, None));
     unchanged(&board).await?;
     works_again(&agent, &board).await
@@ -99,7 +99,10 @@ async fn an_orderly_end_in_the_middle_is_taken_for_the_whole_and_rejected() -> R
     ask(&board).await?;
     agent.serve(&Firmware::new("0.2.0").build()[..30_000]).await?;
     let update = ended(&board, 0).await?;
-    assert!(matches!(&update.end, Some(End::Rejected(why)) if why.contains("cut")), "{update:?}");
+    assert!(
+        matches!(&update.end, Some(SessionEnd::Rejected(why)) if why.contains("cut")),
+        "{update:?}"
+    );
     assert_eq!((update.bytes, update.version), (30_000, None));
     unchanged(&board).await?;
     works_again(&agent, &board).await
@@ -115,7 +118,7 @@ async fn a_reset_in_the_middle_is_an_interruption() -> Result<()> {
     board.until("30000 bytes", LIMIT, |ledger| ledger.updates[0].bytes == 30_000).await?;
     session.reset()?;
     let update = ended(&board, 0).await?;
-    assert!(matches!(update.end, Some(End::Interrupted(_))), "{update:?}");
+    assert!(matches!(update.end, Some(SessionEnd::Interrupted(_))), "{update:?}");
     unchanged(&board).await?;
     works_again(&agent, &board).await
 }
@@ -136,7 +139,7 @@ async fn what_is_no_image_for_this_board_is_rejected() -> Result<()> {
         agent.serve(&image).await?;
         let update = ended(&board, n).await?;
         assert!(
-            matches!(&update.end, Some(End::Rejected(said)) if said.contains(why)),
+            matches!(&update.end, Some(SessionEnd::Rejected(said)) if said.contains(why)),
             "{why}: {update:?}"
         );
         assert_eq!(update.bytes, image.len() as u64);
@@ -157,11 +160,11 @@ async fn the_first_session_of_a_boot_bears_silence_and_later_ones_do_not() -> Re
     sleep(silence * 10).await;
     assert_eq!(board.ledger().updates[0].end, None);
     session.end().await;
-    assert_eq!(ended(&board, 0).await?.end, Some(End::NotAuthorised));
+    assert_eq!(ended(&board, 0).await?.end, Some(SessionEnd::NotAuthorised));
 
     ask(&board).await?;
     let _session = agent.session().await?;
-    assert_eq!(ended(&board, 1).await?.end, Some(End::Interrupted("silence".to_owned())));
+    assert_eq!(ended(&board, 1).await?.end, Some(SessionEnd::Interrupted("silence".to_owned())));
     unchanged(&board).await
 }
 
@@ -181,10 +184,10 @@ async fn overlapping_updates_are_recorded_and_spoil_the_slot_for_both() -> Resul
     one.send(&image[30_000..]).await?;
     one.end().await;
     let update = ended(&board, 0).await?;
-    assert!(matches!(update.end, Some(End::Rejected(_))), "{update:?}");
+    assert!(matches!(update.end, Some(SessionEnd::Rejected(_))), "{update:?}");
     two.end().await;
     let update = ended(&board, 1).await?;
-    assert!(matches!(update.end, Some(End::Rejected(_))), "{update:?}");
+    assert!(matches!(update.end, Some(SessionEnd::Rejected(_))), "{update:?}");
     unchanged(&board).await
 }
 
@@ -198,8 +201,8 @@ async fn an_update_that_waits_for_its_server_counts_as_at_work() -> Result<()> {
     let ledger = board.until("its second start", LIMIT, |l| l.boots.len() == 2).await?;
     assert_eq!((ledger.posts, ledger.overlaps), (2, 1));
     let mut ends: Vec<_> = ledger.updates.iter().filter_map(|u| u.end.clone()).collect();
-    ends.sort_by_key(|end| *end == End::PowerLost);
-    assert_eq!(ends, [End::Accepted, End::PowerLost]);
+    ends.sort_by_key(|end| *end == SessionEnd::PowerLost);
+    assert_eq!(ends, [SessionEnd::Accepted, SessionEnd::PowerLost]);
     Ok(())
 }
 
@@ -209,6 +212,6 @@ async fn a_server_named_by_nonsense_is_never_reached() -> Result<()> {
     let address = board.address().into();
     assert_eq!(crate::requests::post(address, "/update", "10.0.0.1").await?.status, 200);
     let update = ended(&board, 0).await?;
-    assert_eq!((update.end, update.attempts), (Some(End::NoServer), 20));
+    assert_eq!((update.end, update.attempts), (Some(SessionEnd::NoServer), 20));
     unchanged(&board).await
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::eventually;
-use flashjob_sim::node::{End, Kubelet, Script};
+use flashjob_sim::node::{Kubelet, Script, ScriptEnd};
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, ContainerStatus, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -180,7 +180,7 @@ async fn a_pod_costs_a_binding_and_a_write_for_each_change() -> Result<()> {
 #[tokio::test]
 async fn a_deleted_pod_is_ended_and_removed() -> Result<()> {
     let bench = Bench::new().await?;
-    let kubelet = bench.kubelet(Script::ending(End::Never));
+    let kubelet = bench.kubelet(Script::ending(ScriptEnd::Never));
     bench.create(json!({})).await?;
     let pod = bench.until("the start", |pod| phase(pod) == "Running").await?;
     assert!(state(&pod).running.is_some());
@@ -193,7 +193,7 @@ async fn a_deleted_pod_is_ended_and_removed() -> Result<()> {
 #[tokio::test]
 async fn a_deadline_ends_a_running_pod() -> Result<()> {
     let bench = Bench::new().await?;
-    let _kubelet = bench.kubelet(Script::ending(End::Never));
+    let _kubelet = bench.kubelet(Script::ending(ScriptEnd::Never));
     bench.create(json!({ "activeDeadlineSeconds": 1 })).await?;
     let pod = bench.until("the deadline", |pod| phase(pod) == "Failed").await?;
     let end = state(&pod).terminated.context("no terminated state")?;
@@ -206,7 +206,7 @@ async fn a_deadline_ends_a_running_pod() -> Result<()> {
 #[tokio::test]
 async fn a_pod_past_its_deadline_is_failed_while_its_container_still_ends() -> Result<()> {
     let bench = Bench::new().await?;
-    let slow = Script::ending(End::Never).on_sigterm(Duration::from_secs(2), 1, "cut off");
+    let slow = Script::ending(ScriptEnd::Never).on_sigterm(Duration::from_secs(2), 1, "cut off");
     let kubelet = bench.kubelet(slow);
     bench.create(json!({ "activeDeadlineSeconds": 1 })).await?;
     let pod = bench.until("the deadline", |pod| phase(pod) == "Failed").await?;
@@ -251,13 +251,13 @@ async fn nothing_starts_while_held() -> Result<()> {
 
 #[tokio::test]
 async fn some_pods_never_start() -> Result<()> {
-    for end in [End::Unschedulable, End::ImagePullBackOff] {
+    for end in [ScriptEnd::Unschedulable, ScriptEnd::ImagePullBackOff] {
         let bench = Bench::new().await?;
         let kubelet = bench.kubelet(Script::ending(end.clone()));
         bench.create(json!({})).await?;
         bench
             .until("a reason", |pod| match end {
-                End::ImagePullBackOff => waits_for(pod, "ImagePullBackOff"),
+                ScriptEnd::ImagePullBackOff => waits_for(pod, "ImagePullBackOff"),
                 _ => pod
                     .status
                     .iter()

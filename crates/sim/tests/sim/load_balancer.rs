@@ -1,7 +1,7 @@
 use anyhow::Result;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::eventually;
-use flashjob_sim::node::{LoadBalancer, Pool};
+use flashjob_sim::node::{AddressPool, LoadBalancer};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::PostParams;
@@ -30,7 +30,7 @@ async fn the_second_of_two_gets_the_only_address_when_the_first_goes() -> Result
     let namespace = cluster.namespace("balancer").await?;
     let client = cluster.client("load-balancer")?;
     let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
-    let balancer = LoadBalancer::start(client, Some(&namespace), Pool::of(1));
+    let balancer = LoadBalancer::start(client, Some(&namespace), AddressPool::of(1));
     create(&services, "first").await?;
     create(&services, "second").await?;
     let given = eventually("an address", LIMIT, || address(&services, "first")).await?;
@@ -51,7 +51,7 @@ async fn a_withheld_address_comes_when_the_balancer_goes_on() -> Result<()> {
     let namespace = cluster.namespace("balancer").await?;
     let client = cluster.client("load-balancer")?;
     let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
-    let pool = Pool::Hostname("lb.example.org".to_owned());
+    let pool = AddressPool::Hostname("lb.example.org".to_owned());
     let balancer = LoadBalancer::start(client, Some(&namespace), pool);
     balancer.withhold(Some("first"));
     create(&services, "first").await?;

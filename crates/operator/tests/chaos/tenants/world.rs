@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use flashjob_api::flashjob::FlashJob;
 use flashjob_sim::flashjob::site::CONFIGURATION;
 use flashjob_sim::flashjob::{Akri, Site, jobs};
-use flashjob_sim::node::{End, Kubelet, LoadBalancer, Pool, Script, Started};
+use flashjob_sim::node::{AddressPool, Kubelet, LoadBalancer, Script, ScriptEnd, Started};
 use flashjob_sim::{PATIENCE, eventually, lock};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
 use kube::api::{DeleteParams, ListParams};
@@ -84,7 +84,8 @@ impl World {
             own: plot.own,
             addresses: "198.51.100.".to_owned(),
         };
-        let pool = |net: &str| Pool::Addresses((1..=POOL).map(|n| format!("{net}{n}")).collect());
+        let pool =
+            |net: &str| AddressPool::Addresses((1..=POOL).map(|n| format!("{net}{n}")).collect());
         site.balancer = site.load_balancer(Some(&victim), pool(&bench.addresses))?;
         let attackers_balancer = site.load_balancer(Some(&attacker), pool("203.0.113."))?;
         let problems: Arc<Mutex<Vec<Problem>>> = Arc::default();
@@ -216,8 +217,8 @@ fn script(pod: &Pod, flash: Duration) -> Script {
     let spec = pod.spec.as_ref();
     match spec.and_then(|spec| spec.containers.first()?.image.as_deref()) {
         Some(TRUE) => Script::success(""),
-        Some(SLEEP) => Script::ending(End::Never),
-        Some(STUBBORN) => Script::ending(End::Never).on_sigterm(PATIENCE, 143, ""),
+        Some(SLEEP) => Script::ending(ScriptEnd::Never),
+        Some(STUBBORN) => Script::ending(ScriptEnd::Never).on_sigterm(PATIENCE, 143, ""),
         _ => Script::success("").run_for(flash),
     }
 }

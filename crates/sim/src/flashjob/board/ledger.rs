@@ -10,7 +10,7 @@ use crate::clock::now;
 /// The record of one board, in the order things happened.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ledger {
+pub struct BoardLedger {
     /// Which board.
     pub mac: MacAddress,
     /// `POST /update` requests that arrived, whatever was answered.
@@ -50,7 +50,7 @@ pub struct Update {
     /// The version in the image, when the image was accepted.
     pub version: Option<String>,
     /// How it ended.
-    pub end: Option<End>,
+    pub end: Option<SessionEnd>,
     /// When it ended.
     pub ended: Option<Timestamp>,
 }
@@ -58,7 +58,7 @@ pub struct Update {
 /// How an update ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum End {
+pub enum SessionEnd {
     /// The image was accepted, and the board restarts with it.
     Accepted,
     /// No server could be reached, or none with the pinned certificate.
@@ -91,7 +91,7 @@ pub struct Boot {
     pub fell_back: bool,
 }
 
-impl Ledger {
+impl BoardLedger {
     pub(super) fn new(mac: MacAddress) -> Self {
         Self {
             mac,
@@ -128,14 +128,14 @@ impl Ledger {
     /// Updates that were at work when the power went.
     pub(super) fn power_lost(&mut self) {
         for update in self.updates.iter_mut().filter(|update| update.end.is_none()) {
-            update.close(End::PowerLost);
+            update.close(SessionEnd::PowerLost);
         }
     }
 }
 
 impl Update {
     /// Ends it, once.
-    pub(super) fn close(&mut self, end: End) {
+    pub(super) fn close(&mut self, end: SessionEnd) {
         if self.end.is_none() {
             self.end = Some(end);
             self.ended = Some(now());

@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::fault::{Fault, Faults};
 use super::flash::FlashMemory;
-use super::ledger::{Boot, Ledger, Update};
+use super::ledger::{BoardLedger, Boot, Update};
 use super::options::BoardOptions;
 use super::{http, ota, pin};
 use crate::clock::now;
@@ -27,7 +27,7 @@ const BACKLOG: u32 = 5;
 #[derive(Debug)]
 pub(super) struct BoardState {
     pub(super) flash: FlashMemory,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: BoardLedger,
     pub(super) faults: Faults,
     /// The certificate for `/onboard` has been made since the last start.
     pub(super) certificate_made: bool,
@@ -86,7 +86,7 @@ impl Core {
         }
         let state = BoardState {
             flash: FlashMemory::new(factory, options.partition, chip),
-            ledger: Ledger::new(options.mac),
+            ledger: BoardLedger::new(options.mac),
             faults,
             certificate_made: false,
             sessions: 0,

@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
 use super::fault::Fault;
-use super::ledger::End;
+use super::ledger::SessionEnd;
 use super::life::{Core, Job, Order};
 use super::pages::certificate;
 use super::pin::SERVER_NAME;
@@ -35,7 +35,7 @@ pub(super) async fn update(core: Arc<Core>, job: Job) {
         Err(end) => end,
     };
     debug!(mac = %core.options.mac, ?end, "an update ends");
-    let restart = end == End::Accepted;
+    let restart = end == SessionEnd::Accepted;
     core.note(&job, |update| update.close(end));
     if restart {
         let extra = job.faults.iter().find_map(|fault| match fault {
@@ -47,9 +47,9 @@ pub(super) async fn update(core: Arc<Core>, job: Job) {
     }
 }
 
-async fn over_tls(core: &Core, job: &Job) -> Result<(), End> {
+async fn over_tls(core: &Core, job: &Job) -> Result<(), SessionEnd> {
     if job.faults.contains(&Fault::NeverCallsBack) {
-        return Err(End::NeverCalled);
+        return Err(SessionEnd::NeverCalled);
     }
     let mac = job.faults.iter().find_map(|fault| match fault {
         Fault::ShowsCertificateOf(mac) => Some(*mac),
@@ -67,13 +67,13 @@ async fn over_tls(core: &Core, job: &Job) -> Result<(), End> {
     };
     if let Err(error) = sent.await {
         core.wait(session::PATIENCE).await;
-        return Err(End::Interrupted(error.to_string()));
+        return Err(SessionEnd::Interrupted(error.to_string()));
     }
     core.wait(AFTER_CERTIFICATE).await;
 
     let reader = Reader::over_tls(core, job);
     let received = reader.read(&mut stream).await;
-    if received == Err(End::Dropped) {
+    if received == Err(SessionEnd::Dropped) {
         // Gone without a word, and what was not read is lost.
         let _ = stream.get_ref().0.set_zero_linger();
     } else {
@@ -83,7 +83,7 @@ async fn over_tls(core: &Core, job: &Job) -> Result<(), End> {
 }
 
 /// Connects, and tries again for more than a minute.
-async fn call(core: &Core, job: &Job) -> Result<TlsStream<TcpStream>, End> {
+async fn call(core: &Core, job: &Job) -> Result<TlsStream<TcpStream>, SessionEnd> {
     for attempt in 1..=ATTEMPTS {
         if attempt > 1 {
             core.wait(BETWEEN_ATTEMPTS).await;
@@ -94,7 +94,7 @@ async fn call(core: &Core, job: &Job) -> Result<TlsStream<TcpStream>, End> {
             Err(error) => core.note(job, |update| update.last_error = Some(format!("{error:#}"))),
         }
     }
-    Err(End::NoServer)
+    Err(SessionEnd::NoServer)
 }
 
 async fn connect(core: &Core, job: &Job) -> Result<TlsStream<TcpStream>> {
@@ -116,7 +116,7 @@ async fn connect(core: &Core, job: &Job) -> Result<TlsStream<TcpStream>> {
 }
 
 /// The other way around: the board listens, and takes what the first caller sends.
-async fn over_raw_tcp(core: &Core, job: &Job) -> Result<(), End> {
+async fn over_raw_tcp(core: &Core, job: &Job) -> Result<(), SessionEnd> {
     core.state().flash.begin(job.number);
     let address = SocketAddrV4::new(*core.options.address.ip(), core.options.raw_port);
     let listen = || {
@@ -130,7 +130,7 @@ async fn over_raw_tcp(core: &Core, job: &Job) -> Result<(), End> {
         Ok(taken) => taken,
         Err(error) => {
             core.note(job, |update| update.last_error = Some(error.to_string()));
-            return Err(End::NoServer);
+            return Err(SessionEnd::NoServer);
         }
     };
     core.note(job, |update| update.session = Some(now()));
@@ -138,14 +138,14 @@ async fn over_raw_tcp(core: &Core, job: &Job) -> Result<(), End> {
 }
 
 /// The check, and then the wait before the restart. What is rejected is told to nobody.
-async fn finish(core: &Core, job: &Job) -> End {
+async fn finish(core: &Core, job: &Job) -> SessionEnd {
     let checked = core.state().flash.end(job.number);
     let app = match checked {
         Ok(_) if job.faults.contains(&Fault::RejectsImage) => {
-            return End::Rejected("not signed by a key that is known here".to_owned());
+            return SessionEnd::Rejected("not signed by a key that is known here".to_owned());
         }
         Ok(app) => app,
-        Err(error) => return End::Rejected(format!("{error:#}")),
+        Err(error) => return SessionEnd::Rejected(format!("{error:#}")),
     };
     core.note(job, |update| update.version = Some(app.version));
     if job.faults.contains(&Fault::BootsOldSlot) {
@@ -154,5 +154,5 @@ async fn finish(core: &Core, job: &Job) -> End {
         core.state().flash.set_boot();
     }
     core.wait(BEFORE_RESTART).await;
-    End::Accepted
+    SessionEnd::Accepted
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::fault::Fault;
-use super::ledger::End;
+use super::ledger::SessionEnd;
 use super::life::{Core, Job};
 use crate::text::hex;
 
@@ -47,7 +47,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads to the end. Ok means that the server has ended it in an orderly way.
-    pub(super) async fn read(mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<(), End> {
+    pub(super) async fn read(
+        mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(), SessionEnd> {
         let mut hash = Sha256::new();
         let result = self.chunks(stream, &mut hash).await;
         let hash = hex(&hash.finalize());
@@ -59,7 +62,7 @@ impl<'a> Reader<'a> {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         hash: &mut Sha256,
-    ) -> Result<(), End> {
+    ) -> Result<(), SessionEnd> {
         let started = Instant::now();
         let (drops_at, per_second) = self.faults();
         let mut buffer = [0; RAW_CHUNK];
@@ -67,11 +70,11 @@ impl<'a> Reader<'a> {
         loop {
             let left = drops_at.map_or(u64::MAX, |at| at.saturating_sub(total));
             if left == 0 {
-                return Err(End::Dropped);
+                return Err(SessionEnd::Dropped);
             }
             let room = self.chunk.min(left.try_into().unwrap_or(usize::MAX));
             let chunk = match self.next(stream, &mut buffer[..room]).await? {
-                0 if total == 0 && !self.open => return Err(End::NotAuthorised),
+                0 if total == 0 && !self.open => return Err(SessionEnd::NotAuthorised),
                 0 => return Ok(()),
                 read => &buffer[..read],
             };
@@ -89,13 +92,13 @@ impl<'a> Reader<'a> {
         &self,
         stream: &mut (impl AsyncRead + Unpin),
         buffer: &mut [u8],
-    ) -> Result<usize, End> {
+    ) -> Result<usize, SessionEnd> {
         let read = stream.read(buffer);
         let read = match self.patience {
             None => read.await,
             Some(patience) => match timeout(patience, read).await {
                 Ok(read) => read,
-                Err(_) => return Err(End::Interrupted("silence".to_owned())),
+                Err(_) => return Err(SessionEnd::Interrupted("silence".to_owned())),
             },
         };
         match read {
@@ -103,7 +106,7 @@ impl<'a> Reader<'a> {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
             Err(error) => {
                 self.core.wait(PATIENCE).await;
-                Err(End::Interrupted(error.to_string()))
+                Err(SessionEnd::Interrupted(error.to_string()))
             }
             Ok(read) => Ok(read),
         }

@@ -122,7 +122,8 @@ fn disagreements(board: &Board, outcome: &Outcome, version: &str) -> Vec<String>
         _ => {}
     }
     let accepted = |update: &&board::Update| {
-        update.end == Some(board::End::Accepted) && update.version.as_deref() == Some(version)
+        update.end == Some(board::SessionEnd::Accepted)
+            && update.version.as_deref() == Some(version)
     };
     // A board that took the image and started its old one again is right to be tried again.
     let started = ledger.boots.iter().filter(|boot| boot.version == version).count();

@@ -21,7 +21,7 @@ use crate::flashjob::akri::instance_name;
 use crate::flashjob::board::Board;
 use crate::flashjob::field::{self, Field};
 use crate::flashjob::{flash_pod, jobs};
-use crate::node::{End, Images, Kubelet, KubeletOptions, Pool, Script};
+use crate::node::{AddressPool, Images, Kubelet, KubeletOptions, Script, ScriptEnd};
 use crate::{Launcher, PATIENCE, eventually, programs};
 
 /// The namespace of boards and jobs.
@@ -33,7 +33,7 @@ const BOARD_PORT: u16 = 8080;
 
 /// What such a site is made of.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SiteOptions {
     /// The operator's program.
     pub operator: PathBuf,
     /// The flasher's program.
@@ -48,7 +48,7 @@ pub struct Options {
     pub addresses: usize,
 }
 
-impl Options {
+impl SiteOptions {
     /// With the programs that were built with the one that runs.
     pub async fn new(boards: usize, devices: &[&str]) -> Result<Self> {
         Ok(Self {
@@ -64,14 +64,14 @@ impl Options {
 
 impl Site<Field> {
     /// Starts everything but an operator, and waits until Akri has found every board. `tell` hears what is done next.
-    pub async fn with_boards(options: Options, tell: &dyn Fn(&str)) -> Result<Self> {
+    pub async fn with_boards(options: SiteOptions, tell: &dyn Fn(&str)) -> Result<Self> {
         let block = Block::claim()?;
         tell("control plane: etcd and kube-apiserver");
         let cluster = Cluster::installed().await?;
         let operators = Launcher::of(options.operator, &cluster).await?;
         let mut builder = Site::on(&cluster)
             .namespace(NAMESPACE)
-            .pool(Pool::Addresses(block.services(options.addresses)))
+            .pool(AddressPool::Addresses(block.services(options.addresses)))
             .operators(operators.with("--log=info").with(format!("--flashjob-image={IMAGE}")))
             .everywhere();
         let namespace = builder.make_namespace().await?;
@@ -79,7 +79,7 @@ impl Site<Field> {
         tell("registry, attestation service and boards");
         let boards = (0..options.boards).map(|number| block.board(number, BOARD_PORT)).collect();
         let every = Duration::from_secs(10).div_f64(options.speed).max(Duration::from_millis(500));
-        let field = field::Options {
+        let field = field::FieldOptions {
             namespace: namespace.clone(),
             host: Ipv4Addr::LOCALHOST,
             boards,
@@ -94,7 +94,7 @@ impl Site<Field> {
         let images = Images::new(&cluster.scratch().join("pods"));
         let images = images.with(IMAGE, flash_pod::flasher(&options.flasher)?);
         let node = KubeletOptions { images: Some(images), ..KubeletOptions::default() };
-        let no_image = |_: &Pod| Script::ending(End::ImagePullBackOff);
+        let no_image = |_: &Pod| Script::ending(ScriptEnd::ImagePullBackOff);
         let kubelet = Kubelet::start_with(cluster.client("kubelet")?, node, no_image).await?;
         let site = builder.around(namespace, kubelet, field).await?;
         site.field.found().await?;

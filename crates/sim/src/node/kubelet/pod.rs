@@ -24,7 +24,7 @@ use super::folder::PodFolder;
 use super::images::{Images, Program};
 use super::run::Ended;
 use super::status::Facts;
-use super::{End, Script, Shared, status};
+use super::{Script, ScriptEnd, Shared, status};
 use crate::clock::now;
 
 /// The task of one Pod.
@@ -142,7 +142,7 @@ impl Worker {
         if spec.is_some_and(|spec| spec.node_name.is_some()) {
             return Ok(());
         }
-        if self.script.end == End::Unschedulable {
+        if self.script.end == ScriptEnd::Unschedulable {
             self.api.report(&status::unschedulable()).await.ok_or(Interrupt::Gone)?;
             return Err(self.interrupts.next().await);
         }

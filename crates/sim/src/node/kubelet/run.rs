@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::process::Process;
-use super::script::{End, Script};
+use super::script::{Script, ScriptEnd};
 use super::status::NOT_STARTED;
 use crate::usage::Usage;
 
@@ -50,10 +50,12 @@ pub(super) async fn played(script: Script, stop: oneshot::Receiver<Duration>) ->
 async fn played_out(script: Script) -> Ended {
     pause(script.run_for).await;
     match script.end {
-        End::Success { message } => Ended::with(0, message),
-        End::Failure { exit_code, message } => Ended::with(exit_code, message),
-        End::Evicted => Ended::default(),
-        End::Never | End::Unschedulable | End::ImagePullBackOff => pending().await,
+        ScriptEnd::Success { message } => Ended::with(0, message),
+        ScriptEnd::Failure { exit_code, message } => Ended::with(exit_code, message),
+        ScriptEnd::Evicted => Ended::default(),
+        ScriptEnd::Never | ScriptEnd::Unschedulable | ScriptEnd::ImagePullBackOff => {
+            pending().await
+        }
     }
 }
 

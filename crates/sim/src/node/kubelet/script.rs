@@ -13,7 +13,7 @@ pub struct Script {
     /// From the start of a container to its end.
     pub run_for: Duration,
     /// How it ends.
-    pub end: End,
+    pub end: ScriptEnd,
     /// How a container takes SIGTERM, be it for the deadline or for a deletion.
     pub on_sigterm: Farewell,
     /// Containers beside the first go on when it has ended, until the Pod is deleted or its deadline has passed.
@@ -39,7 +39,7 @@ impl Default for Farewell {
 
 /// How it ends with one Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum ScriptEnd {
     /// The container exits with 0.
     Success {
         /// The termination message.
@@ -71,16 +71,16 @@ impl Default for Script {
 impl Script {
     /// Instant success with a termination message.
     pub fn success(message: impl Into<String>) -> Self {
-        Self::ending(End::Success { message: message.into() })
+        Self::ending(ScriptEnd::Success { message: message.into() })
     }
 
     /// Instant failure with a termination message.
     pub fn failure(exit_code: i32, message: impl Into<String>) -> Self {
-        Self::ending(End::Failure { exit_code, message: message.into() })
+        Self::ending(ScriptEnd::Failure { exit_code, message: message.into() })
     }
 
     /// This end, at once.
-    pub fn ending(end: End) -> Self {
+    pub fn ending(end: ScriptEnd) -> Self {
         Self {
             start_after: Duration::ZERO,
             run_for: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 use kube::ResourceExt;
 
-use super::{Pool, wants_address};
+use super::{AddressPool, wants_address};
 
 /// Creation time, then arrival: creation times are whole seconds.
 type Place = (jiff::Timestamp, u64);
@@ -30,7 +30,7 @@ pub(super) struct Grant {
 
 #[derive(Debug)]
 pub(super) struct Book {
-    pool: Pool,
+    pool: AddressPool,
     free: BTreeSet<usize>,
     services: HashMap<String, Entry>,
     queue: BTreeMap<Place, String>,
@@ -39,10 +39,10 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(pool: Pool) -> Self {
+    pub(super) fn new(pool: AddressPool) -> Self {
         let size = match &pool {
-            Pool::Addresses(addresses) => addresses.len(),
-            Pool::Hostname(_) => 1,
+            AddressPool::Addresses(addresses) => addresses.len(),
+            AddressPool::Hostname(_) => 1,
         };
         Self {
             pool,
@@ -108,7 +108,7 @@ impl Book {
                 ingress: ingress(&self.pool, index),
             });
             served.push(*place);
-            if matches!(self.pool, Pool::Addresses(_)) {
+            if matches!(self.pool, AddressPool::Addresses(_)) {
                 self.free.remove(&index);
             }
         }
@@ -132,7 +132,7 @@ impl Book {
     }
 
     fn take(&mut self, index: usize) {
-        if matches!(self.pool, Pool::Addresses(_)) {
+        if matches!(self.pool, AddressPool::Addresses(_)) {
             self.free.remove(&index);
         }
     }
@@ -141,20 +141,20 @@ impl Book {
         let status = service.status.as_ref()?.load_balancer.as_ref()?;
         let ingress = status.ingress.as_ref()?.first()?;
         match &self.pool {
-            Pool::Addresses(addresses) => {
+            AddressPool::Addresses(addresses) => {
                 let ip = ingress.ip.as_ref()?;
                 addresses.iter().position(|address| address == ip)
             }
-            Pool::Hostname(_) => ingress.hostname.as_ref().map(|_| 0),
+            AddressPool::Hostname(_) => ingress.hostname.as_ref().map(|_| 0),
         }
     }
 }
 
-fn ingress(pool: &Pool, index: usize) -> LoadBalancerIngress {
+fn ingress(pool: &AddressPool, index: usize) -> LoadBalancerIngress {
     let mut ingress = LoadBalancerIngress::default();
     match pool {
-        Pool::Addresses(addresses) => ingress.ip = addresses.get(index).cloned(),
-        Pool::Hostname(name) => ingress.hostname = Some(name.clone()),
+        AddressPool::Addresses(addresses) => ingress.ip = addresses.get(index).cloned(),
+        AddressPool::Hostname(name) => ingress.hostname = Some(name.clone()),
     }
     ingress
 }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_served_first_and_a_freed_address_goes_to_the_next() {
-        let mut book = Book::new(Pool::of(1));
+        let mut book = Book::new(AddressPool::of(1));
         book.see(&service("late", 9));
         book.see(&service("early", 1));
         let grants = book.serve(|_| false);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_withheld_service_does_not_keep_others_waiting() {
-        let mut book = Book::new(Pool::of(2));
+        let mut book = Book::new(AddressPool::of(2));
         book.see(&service("first", 1));
         book.see(&service("second", 2));
         assert_eq!(names(&book.serve(|name| name == "first")), ["second"]);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_another_class_or_pool_is_left_alone() {
-        let mut book = Book::new(Pool::of(2));
+        let mut book = Book::new(AddressPool::of(2));
         let asks = [
             json!({ "spec": { "type": "LoadBalancer", "loadBalancerClass": "typo" } }),
             json!({
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_host_name_never_runs_out() {
-        let mut book = Book::new(Pool::Hostname("lb.example".into()));
+        let mut book = Book::new(AddressPool::Hostname("lb.example".into()));
         book.see(&service("first", 1));
         book.see(&service("second", 2));
         let grants = book.serve(|_| false);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn big_pools_have_no_address_twice() {
-        let Pool::Addresses(addresses) = Pool::of(3000) else { unreachable!() };
+        let AddressPool::Addresses(addresses) = AddressPool::of(3000) else { unreachable!() };
         assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), 3000);
     }
 }

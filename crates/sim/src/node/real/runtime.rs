@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use super::machine::BRIDGE;
-use super::{HOST, Options, PATIENCE};
+use super::{HOST, NodeOptions, PATIENCE};
 use crate::process::Running;
 use crate::wait::eventually;
 
@@ -25,7 +25,7 @@ pub(super) struct Runtime {
 
 impl Runtime {
     /// Starts containerd and gives it the images.
-    pub(super) async fn start(options: &Options, scratch: &Path) -> Result<Self> {
+    pub(super) async fn start(options: &NodeOptions, scratch: &Path) -> Result<Self> {
         let folder = scratch.join("containerd");
         let network = scratch.join("cni");
         fs::create_dir_all(&folder)?;

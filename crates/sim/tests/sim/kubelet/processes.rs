@@ -18,7 +18,7 @@ pub struct Node {
 
 impl Node {
     pub async fn new() -> Result<Self> {
-        Self::scripted(Script::ending(End::ImagePullBackOff)).await
+        Self::scripted(Script::ending(ScriptEnd::ImagePullBackOff)).await
     }
 
     /// All images but the shell play a script.

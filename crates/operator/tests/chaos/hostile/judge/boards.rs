@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use flashjob_sim::flashjob::Site;
-use flashjob_sim::flashjob::board::{End, Ledger};
+use flashjob_sim::flashjob::board::{BoardLedger, SessionEnd};
 use flashjob_sim::flashjob::field::Field;
 use flashjob_sim::flashjob::{Flash, flashes};
 use flashjob_sim::node::Started;
@@ -33,7 +33,7 @@ pub fn all(site: &Site<Field>, world: &World) -> Vec<String> {
     wrong
 }
 
-fn of_board(world: &World, place: usize, ledger: &Ledger, starts: &[Started]) -> Vec<String> {
+fn of_board(world: &World, place: usize, ledger: &BoardLedger, starts: &[Started]) -> Vec<String> {
     let mut wrong = Vec::new();
     if ledger.overlaps > 0 {
         wrong.push(format!("had {} updates that ran into each other", ledger.overlaps));
@@ -63,7 +63,7 @@ fn of_board(world: &World, place: usize, ledger: &Ledger, starts: &[Started]) ->
         ));
     }
     let accepted = ledger.updates.iter().filter(|update| {
-        update.end == Some(End::Accepted) && update.version.as_deref() == Some(NEW)
+        update.end == Some(SessionEnd::Accepted) && update.version.as_deref() == Some(NEW)
     });
     let accepted = accepted.count();
     let wanted = match world.boards[place] {

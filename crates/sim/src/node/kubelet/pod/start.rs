@@ -11,7 +11,7 @@ use super::super::env::{self, Sources};
 use super::super::images::{Env, Program};
 use super::super::process::Process;
 use super::super::run::{self, Ended};
-use super::super::{End, Script, Started, probe, volumes};
+use super::super::{Script, ScriptEnd, Started, probe, volumes};
 use super::{Interrupt, Worker};
 use crate::clock::now;
 
@@ -84,7 +84,7 @@ impl Worker {
         for index in due {
             let executed = self.program_of(index).is_some();
             let container = &mut self.containers[index];
-            if !executed && self.script.end == End::ImagePullBackOff {
+            if !executed && self.script.end == ScriptEnd::ImagePullBackOff {
                 let image = container.spec.image.as_deref().unwrap_or_default();
                 let message = format!("Back-off pulling image \"{image}\"");
                 container.wait("ImagePullBackOff", Some(message));
@@ -182,7 +182,7 @@ impl Worker {
         if self.containers[index].init {
             Script::default()
         } else if script.sidecars_run_on && Some(index) != first {
-            Script { end: End::Never, ..script }
+            Script { end: ScriptEnd::Never, ..script }
         } else {
             script
         }
