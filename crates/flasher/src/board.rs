@@ -9,7 +9,7 @@ use reqwest::{Client, Response, StatusCode};
 use crate::failure::{Failure, chain};
 use crate::info::Info;
 use crate::pace::Pace;
-use crate::verify::Sight;
+use crate::verify::Probe;
 
 /// The most that is read of an answer; a certificate is well under 1 KiB.
 const LONGEST_ANSWER: usize = 4096;
@@ -51,20 +51,20 @@ impl Board {
     }
 
     /// Looks at `/info`.
-    pub async fn look(&self) -> Sight {
+    pub async fn probe(&self) -> Probe {
         let request = self.client.get(format!("{}/info", self.url)).timeout(self.pace.answer());
         let answer = match request.send().await {
             Ok(answer) => answer,
             // Its network takes the connection and its server has no time: checking an image keeps a board busy.
-            Err(error) if error.is_timeout() && !error.is_connect() => return Sight::Busy,
-            Err(_) => return Sight::Away,
+            Err(error) if error.is_timeout() && !error.is_connect() => return Probe::Busy,
+            Err(_) => return Probe::Away,
         };
         let status = answer.status();
         // An answer that breaks off is a board that is going down.
-        let Ok(body) = text(answer).await else { return Sight::Away };
+        let Ok(body) = text(answer).await else { return Probe::Away };
         match Info::read(&body).filter(|_| status.is_success()) {
-            Some(info) => Sight::Info(info),
-            None => Sight::Unreadable(format!("{status} {}", body.trim())),
+            Some(info) => Probe::Info(info),
+            None => Probe::Unreadable(format!("{status} {}", body.trim())),
         }
     }
 

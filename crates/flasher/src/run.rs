@@ -22,7 +22,7 @@ use crate::fetch::{self, Firmware, Source};
 use crate::info::{self, Info};
 use crate::outcome::Done;
 use crate::tls;
-use crate::verify::Sight;
+use crate::verify::Probe;
 
 /// How often a device whose session broke is asked, before the operator's own retry takes over.
 const SESSIONS: u32 = 3;
@@ -136,34 +136,34 @@ impl<'a> Attempt<'a> {
         self.doing("waiting for the device to answer");
         let patience = Instant::now() + self.input.pace.reach();
         loop {
-            let sight = self.board.look().await;
-            self.right_board(&sight)?;
-            match sight {
-                Sight::Info(info) => {
+            let probe = self.board.probe().await;
+            self.right_board(&probe)?;
+            match probe {
+                Probe::Info(info) => {
                     (self.tell)(Event::Runs(info.version()));
                     return Ok(Some(info));
                 }
-                Sight::Unreadable(text) => {
+                Probe::Unreadable(text) => {
                     (self.tell)(Event::Runs(format!("an unknown version, its /info is {text:?}")));
                     return Ok(None);
                 }
-                Sight::Away | Sight::Busy if Instant::now() >= patience => {
+                Probe::Away | Probe::Busy if Instant::now() >= patience => {
                     let message = format!("{} does not answer; is the board on?", self.input.board);
                     return Err(Failure::new(Reason::DeviceUnreachable, message));
                 }
-                Sight::Away | Sight::Busy => sleep(self.input.pace.look()).await,
+                Probe::Away | Probe::Busy => sleep(self.input.pace.look()).await,
             }
         }
     }
 
     /// Addresses move from board to board, and Akri's word may be old: a board that names another type than the job is for
     /// is not asked for anything. One that names none is judged by its certificate alone.
-    fn right_board(&self, sight: &Sight) -> Result<(), Failure> {
+    fn right_board(&self, probe: &Probe) -> Result<(), Failure> {
         let Input { device, board, .. } = self.input;
-        let named = match sight {
-            Sight::Info(info) => info.device.clone(),
-            Sight::Unreadable(text) => info::device(text),
-            Sight::Away | Sight::Busy => None,
+        let named = match probe {
+            Probe::Info(info) => info.device.clone(),
+            Probe::Unreadable(text) => info::device(text),
+            Probe::Away | Probe::Busy => None,
         };
         let Some(named) = named.filter(|named| !same_board(device, named)) else { return Ok(()) };
         let message =

@@ -13,9 +13,9 @@ use crate::failure::Failure;
 use crate::info::Info;
 use crate::pace::Pace;
 
-/// One look at the device.
+/// What one probe of the device found.
 #[derive(Clone, Debug)]
-pub enum Sight {
+pub enum Probe {
     /// It answered.
     Info(Info),
     /// It answered, and not with what can be read.
@@ -67,20 +67,20 @@ impl<'a> Watch<'a> {
     }
 
     /// Takes in one look that began so long after the image was sent. Says when it is decided.
-    pub fn see(&mut self, at: Duration, sight: Sight) -> Option<Result<Option<Info>, Failure>> {
-        let (info, last) = match sight {
-            Sight::Away => {
+    pub fn see(&mut self, at: Duration, probe: Probe) -> Option<Result<Option<Info>, Failure>> {
+        let (info, last) = match probe {
+            Probe::Away => {
                 let since = *self.away_since.get_or_insert(at);
                 self.was_away |= at >= since + self.pace.outage();
                 self.back_since = None;
                 return None;
             }
-            Sight::Busy => {
+            Probe::Busy => {
                 self.back_since = None;
                 return None;
             }
-            Sight::Info(info) => (Some(info.clone()), format!("it runs {}", info.version())),
-            Sight::Unreadable(text) => (None, format!("its /info cannot be read: {text}")),
+            Probe::Info(info) => (Some(info.clone()), format!("it runs {}", info.version())),
+            Probe::Unreadable(text) => (None, format!("its /info cannot be read: {text}")),
         };
         self.last = Some(last);
         if let Some(since) = self.away_since.take() {
@@ -189,13 +189,13 @@ mod tests {
         let before = before.map(info);
         let mut watch = Watch::new(Pace::default(), mode, "2.0", before.as_ref(), whole);
         for (second, look) in looks.iter().enumerate() {
-            let sight = match *look {
-                "-" => Sight::Away,
-                "~" => Sight::Busy,
-                "?" => Sight::Unreadable("<html>".into()),
-                version => Sight::Info(info(version)),
+            let probe = match *look {
+                "-" => Probe::Away,
+                "~" => Probe::Busy,
+                "?" => Probe::Unreadable("<html>".into()),
+                version => Probe::Info(info(version)),
             };
-            if let Some(decided) = watch.see(Duration::from_secs(second as u64), sight) {
+            if let Some(decided) = watch.see(Duration::from_secs(second as u64), probe) {
                 let words = match decided {
                     Ok(info) => format!("runs {}", info.map_or("?".into(), |i| i.version())),
                     Err(failure) => failure.reason.to_string(),
@@ -266,12 +266,12 @@ mod tests {
     #[test]
     fn a_moment_without_an_answer_is_no_restart() {
         let mut watch = Watch::new(Pace::default(), Verify::Restart, "2.0", None, true);
-        let mut see = |at, sight| watch.see(Duration::from_millis(at), sight).is_some();
-        assert!(!see(0, Sight::Away), "a packet was lost");
-        assert!(!see(500, Sight::Info(info("1"))));
-        assert!(!see(1000, Sight::Away));
-        assert!(!see(1500, Sight::Away));
-        assert!(see(2000, Sight::Info(info("1"))), "it was away for a second");
+        let mut see = |at, probe| watch.see(Duration::from_millis(at), probe).is_some();
+        assert!(!see(0, Probe::Away), "a packet was lost");
+        assert!(!see(500, Probe::Info(info("1"))));
+        assert!(!see(1000, Probe::Away));
+        assert!(!see(1500, Probe::Away));
+        assert!(see(2000, Probe::Info(info("1"))), "it was away for a second");
     }
 
     #[test]

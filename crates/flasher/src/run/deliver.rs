@@ -117,7 +117,7 @@ impl Attempt<'_> {
     async fn called(&self, server: &mut Server, address: Ipv4Addr) -> Result<Caller, Failure> {
         self.doing("asking the device");
         // To fetch the firmware may have taken minutes, and another board may have the address by now.
-        self.right_board(&self.board.look().await)?;
+        self.right_board(&self.board.probe().await)?;
         (self.tell)(Event::Asking);
         let patience = Instant::now() + self.input.pace.reach();
         loop {
@@ -163,11 +163,11 @@ impl Attempt<'_> {
         let mut watch = Watch::new(*pace, *verify, version, before, whole);
         loop {
             let at = began.elapsed();
-            let Ok(sight) = timeout_at(end, self.board.look()).await else {
+            let Ok(probe) = timeout_at(end, self.board.probe()).await else {
                 return Err(watch.time_is_up());
             };
             let was_away = watch.was_away();
-            if let Some(decided) = watch.see(at, sight) {
+            if let Some(decided) = watch.see(at, probe) {
                 return decided;
             }
             if watch.was_away() && !was_away {

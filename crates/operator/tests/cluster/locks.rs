@@ -38,13 +38,13 @@ fn one_after_the_other(mut starts: Vec<Started>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_with_one_address_are_one_device_of_a_job() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
-    let twins = found_twice(&site).await?;
+    let duplicates = found_twice(&site).await?;
     let _operator = site.operator()?;
-    site.flash("both", &twins).await?;
+    site.flash("both", &duplicates).await?;
     let done = site.phase("both", Phase::Completed).await?;
     let counts = done.counts.unwrap_or_default();
     assert_eq!((counts.total, counts.succeeded, counts.skipped), (2, 1, 1));
-    assert_eq!(done.completed_uuids, uids(&twins));
+    assert_eq!(done.completed_uuids, uids(&duplicates));
     assert!(ledger_says(&site, "the same device as").await?);
     site.cleaned_up().await?;
     assert_eq!(site.flashed(), ["192.0.2.11"]);
@@ -78,11 +78,11 @@ async fn a_second_instance_of_a_device_that_comes_later_is_not_flashed() -> Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn a_board_is_flashed_also_when_its_first_name_is_taken_out() -> Result<()> {
     let site = Site::new(|_| Script::default()).await?;
-    let twins = found_twice(&site).await?;
+    let duplicates = found_twice(&site).await?;
     let _operator = site.operator()?;
-    site.flash_with("both", json!({ "uuid": uids(&twins), "suspend": true })).await?;
+    site.flash_with("both", json!({ "uuid": uids(&duplicates), "suspend": true })).await?;
     site.phase("both", Phase::Suspended).await?;
-    site.edit("both", json!({ "uuid": uids(&twins[1..]), "suspend": false })).await?;
+    site.edit("both", json!({ "uuid": uids(&duplicates[1..]), "suspend": false })).await?;
     let done = site.phase("both", Phase::Completed).await?;
     assert_eq!(done.done.as_deref(), Some("1/1"));
     assert_eq!(site.flashed(), ["192.0.2.11"]);

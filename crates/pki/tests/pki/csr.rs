@@ -20,7 +20,7 @@ const RSA: [&str; 5] = ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_
 #[test]
 fn of_a_csr_its_key_is_taken_and_nothing_else() {
     let ca = ca("a CA");
-    let wishes =
+    let requested =
         ["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "tlsfeature=status_request"];
     let ed25519 = ["genpkey", "-algorithm", "ED25519"];
     for (key, more) in [
@@ -32,7 +32,7 @@ fn of_a_csr_its_key_is_taken_and_nothing_else() {
         (&RSA, &["-sha256"]),
         (&RSA, &["-sha512"]),
         (&ed25519, &[]),
-        (&ec(P256), &wishes),
+        (&ec(P256), &requested),
     ] {
         let (request, public) = asked(key, more);
         let read =

@@ -1,5 +1,5 @@
 //! What the moves change: how a plan is acted on, what an answer does, and what a new process begins with. This says in few
-//! lines what `crates/operator/src/flashjob/{act,answer,sights}.rs` say.
+//! lines what `crates/operator/src/flashjob/{act,answer,watch_events}.rs` say.
 
 use flashjob_plan::flashjob::ledger::{Outcome, Record};
 
