@@ -126,8 +126,8 @@ fmt: ## Format the code
 	@cargo fmt --all
 
 .PHONY: assets
-assets: ## Find or build etcd and kube-apiserver, print their folder (ASSETS=node: a whole node)
-	@hack/assets.sh
+assets: ## Find or build what tests run against, print its folder: etcd, kube-apiserver, kube-controller-manager, a node
+	@ASSETS=node hack/assets.sh
 
 .PHONY: manifests
 manifests: ## Generate the CRD and dist/install.yaml
