@@ -6,4 +6,5 @@
 #![warn(clippy::too_many_lines)]
 
 pub mod crd;
+pub mod edge;
 pub mod flashjob;
