@@ -1,19 +1,21 @@
 //! One certificate, read, and what is asked of it.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
-use x509_cert::der::Decode;
 use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectAltName, SubjectKeyIdentifier};
 use x509_cert::name::Name;
 use x509_cert::time::Time;
 
-use crate::to_pem;
+use crate::{fingerprint, to_pem};
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const ORGANIZATIONAL_UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 
 /// Equal if every byte is.
@@ -65,21 +67,48 @@ impl Certificate {
 
     /// The common names of its subject. There may be any number of them.
     pub fn common_names(&self) -> Vec<String> {
-        let attributes = self.subject().iter().filter(|attribute| attribute.oid == COMMON_NAME);
+        self.attributes(COMMON_NAME)
+    }
+
+    /// The organizational units of its subject, in their order.
+    pub fn organizational_units(&self) -> Vec<String> {
+        self.attributes(ORGANIZATIONAL_UNIT)
+    }
+
+    fn attributes(&self, kind: ObjectIdentifier) -> Vec<String> {
+        let attributes = self.subject().iter().filter(|attribute| attribute.oid == kind);
         attributes.map(|a| String::from_utf8_lossy(a.value.value()).into_owned()).collect()
+    }
+
+    /// SHA-256 of its key, in hex: of the SubjectPublicKeyInfo, so that it stays the same when the certificate is renewed.
+    pub fn key_fingerprint(&self) -> String {
+        let spki = self.read.tbs_certificate().subject_public_key_info().to_der();
+        // What was read as DER can be written as DER.
+        fingerprint(&spki.unwrap_or_default())
+    }
+
+    /// The DNS names and then the IP addresses of its subjectAltName, none of one that is not there or cannot be read.
+    pub fn names(&self) -> Vec<String> {
+        let mut all = self.dns_names().unwrap_or_default();
+        all.extend(self.general_names().unwrap_or_default().iter().filter_map(address));
+        all
     }
 
     /// The DNS names of its subjectAltName, none of one that cannot be read; `None` if there is no subjectAltName.
     pub fn dns_names(&self) -> Option<Vec<String>> {
-        let names = match self.read.tbs_certificate().get_extension::<SubjectAltName>() {
-            Ok(found) => found?.1.0,
-            Err(_) => Vec::new(),
-        };
+        let names = self.general_names()?;
         let dns = names.iter().filter_map(|name| match name {
             GeneralName::DnsName(dns) => Some(dns.as_str().to_owned()),
             _ => None,
         });
         Some(dns.collect())
+    }
+
+    fn general_names(&self) -> Option<Vec<GeneralName>> {
+        match self.read.tbs_certificate().get_extension::<SubjectAltName>() {
+            Ok(found) => Some(found?.1.0),
+            Err(_) => Some(Vec::new()),
+        }
     }
 
     pub(crate) fn subject(&self) -> &Name {
@@ -110,6 +139,14 @@ impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.pem())
     }
+}
+
+fn address(name: &GeneralName) -> Option<String> {
+    let GeneralName::IpAddress(bytes) = name else { return None };
+    let bytes = bytes.as_bytes();
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let address = four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from));
+    address.ok().map(|address| address.to_string())
 }
 
 fn timestamp(time: Time) -> Timestamp {

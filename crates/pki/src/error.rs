@@ -31,7 +31,10 @@ pub enum Error {
     CsrSignature,
     #[error("the certificate is no CA")]
     NotCa,
-    #[error("the issuer has a name that cannot be written as it is")]
+    /// rcgen knows each kind of attribute once, and UTF8String, PrintableString and IA5String.
+    #[error(
+        "nothing can be signed by a CA of this name: its subject has an attribute twice, or text of a type that is out of use"
+    )]
     IssuerName,
     #[error("the chain does not lead to a certificate that is trusted: {0}")]
     Untrusted(rustls::Error),

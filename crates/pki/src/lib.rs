@@ -28,6 +28,12 @@ pub use private_key::PrivateKey;
 pub use profile::{KeyPurpose, Profile};
 pub use public_key::PublicKey;
 
+use sha2::{Digest, Sha256};
+
+fn fingerprint(spki: &[u8]) -> String {
+    Sha256::digest(spki).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// PEM with the line ends that openssl and kubectl write.
 fn to_pem(label: &str, der: &[u8]) -> String {
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);

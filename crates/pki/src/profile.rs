@@ -20,7 +20,8 @@ pub enum KeyPurpose {
 
 #[derive(Debug, Clone)]
 pub struct Profile {
-    pub common_name: String,
+    /// Flotta's CA has none.
+    pub common_name: Option<String>,
     pub organization: Option<String>,
     pub organizational_unit: Option<String>,
     /// DNS names and IP addresses, for the subjectAltName.
@@ -41,7 +42,7 @@ impl Profile {
     /// One that signs none.
     pub fn leaf(common_name: &str, not_before: Timestamp, not_after: Timestamp) -> Self {
         Self {
-            common_name: common_name.to_owned(),
+            common_name: Some(common_name.to_owned()),
             organization: None,
             organizational_unit: None,
             names: Vec::new(),
@@ -75,7 +76,7 @@ impl Profile {
         let parts = [
             (DnType::OrganizationName, self.organization.as_ref()),
             (DnType::OrganizationalUnitName, self.organizational_unit.as_ref()),
-            (DnType::CommonName, Some(&self.common_name)),
+            (DnType::CommonName, self.common_name.as_ref()),
         ];
         for (kind, text) in parts {
             if let Some(text) = text {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rcgen::{PublicKeyData, SignatureAlgorithm};
 
-use crate::{Error, to_pem};
+use crate::{Error, fingerprint, to_pem};
 
 /// What rcgen can write into a certificate. The hash in the names is for signing and is not part of a key.
 static KINDS: [&SignatureAlgorithm; 4] = [
@@ -35,6 +35,11 @@ impl PublicKey {
     /// X.509's SubjectPublicKeyInfo: what fingerprints of keys are made of.
     pub fn spki_der(&self) -> Vec<u8> {
         self.subject_public_key_info()
+    }
+
+    /// SHA-256 of it in hex, as [`Certificate::key_fingerprint`](crate::Certificate::key_fingerprint) says it.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.spki_der())
     }
 
     pub fn pem(&self) -> String {

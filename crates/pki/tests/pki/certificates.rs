@@ -42,6 +42,9 @@ fn openssl_takes_what_a_ca_signs_and_reads_what_the_profile_says() {
     assert_eq!(made.common_names(), ["host"]);
     assert_eq!(made.dns_names().unwrap(), ["host.example"]);
     assert_eq!(ca.leaf().dns_names(), None);
+    assert_eq!(made.names(), ["host.example", "192.0.2.1"]);
+    assert_eq!(ca.leaf().names(), Vec::<String>::new());
+    assert_eq!(made.organizational_units(), ["a"]);
     assert!(!made.is_ca() && ca.leaf().is_ca() && !made.is_rsa());
     let both = CertifiedKey::new(Chain::new(made, [ca.leaf().clone()]), key).unwrap();
     let pem = both.chain().pem();
@@ -171,4 +174,51 @@ fn no_time_before_1970_is_written_wrongly() {
     let profile = Profile::ca("x", now(), Timestamp::MAX);
     let made = CertifiedKey::self_signed(PrivateKey::generate().unwrap(), &profile).unwrap();
     assert_eq!(made.leaf().not_after().as_second(), Timestamp::MAX.as_second());
+}
+
+#[test]
+fn a_ca_without_a_common_name_signs_as_flottas_does() {
+    let organization = Some("flotta-operator".to_owned());
+    let profile = Profile { common_name: None, organization, ..Profile::ca("", now(), days(3650)) };
+    let ca = CertifiedKey::self_signed(PrivateKey::generate().unwrap(), &profile).unwrap();
+    assert!(text(&ca.leaf().pem()).contains("Subject: O = flotta-operator\n"));
+    let purposes = vec![KeyPurpose::ClientAuth, KeyPurpose::ServerAuth];
+    let profile = Profile { purposes, ..leaf("device") };
+    let made = ca.sign(&PrivateKey::generate().unwrap().public(), &profile).unwrap();
+    for purpose in ["sslserver", "sslclient"] {
+        openssl_verify(&ca.leaf().pem(), "", &made.pem(), purpose).unwrap();
+    }
+}
+
+/// What expires can be told from what is foreign by asking for a time of its own.
+#[test]
+fn an_expired_leaf_is_good_inside_its_own_time() {
+    let (own, other) = (ca("x"), ca("x"));
+    let key = PrivateKey::generate().unwrap().public();
+    let made = own.sign(&key, &Profile::leaf("x", days(-60), days(-30))).unwrap();
+    let at = made.not_before();
+    let alone = Chain::new(made, []);
+    let asked =
+        |ca: &CertifiedKey, at| alone.verify(&[ca.leaf().clone()], KeyPurpose::ClientAuth, at);
+    assert!(asked(&own, now()).is_err() && asked(&own, at).is_ok() && asked(&other, at).is_err());
+}
+
+#[test]
+fn fingerprints_are_those_of_openssl() {
+    let (ca, dir) = (ca("x"), tempfile::tempdir().unwrap());
+    let (public, der) = (ca.key().public(), dir.path().join("key.der"));
+    let path = der.to_str().unwrap();
+    openssl(&["pkey", "-pubin", "-outform", "DER", "-out", path], &public.pem());
+    let said = openssl(&["dgst", "-sha256", "-r", path], "");
+    assert_eq!(said.split(' ').next(), Some(public.fingerprint().as_str()));
+    assert_eq!(ca.leaf().key_fingerprint(), public.fingerprint());
+}
+
+#[test]
+fn organizational_units_are_read_in_their_order() {
+    let key = file(&PrivateKey::generate().unwrap().pem());
+    let path = key.path().to_str().unwrap();
+    let crt = openssl(&["req", "-x509", "-key", path, "-subj", "/OU=a/OU=b/CN=x"], "");
+    let chain = Chain::from_pem(crt.as_bytes()).unwrap();
+    assert_eq!(chain.leaf().organizational_units(), ["a", "b"]);
 }
