@@ -4,5 +4,6 @@
 
 #![warn(clippy::too_many_lines)]
 
+pub mod edge;
 pub mod flashjob;
 pub mod time;
