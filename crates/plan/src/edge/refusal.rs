@@ -1,0 +1,98 @@
+//! Why a device is told no: a short list, each with its HTTP status, its sentence, and its name in metrics.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    ForeignCertificate,
+    CertificateExpired,
+    KeyReplaced,
+    RegistrationCertificate,
+    AnotherDevice,
+    NamespaceNotServed,
+    KeyInUse,
+    NotApproved,
+    DeviceUnknown,
+    DeviceDeleted,
+    DisconnectFirst,
+    BeingDeleted,
+    KeysUnreadable,
+}
+
+impl Refusal {
+    pub const ALL: [Refusal; 13] = [
+        Refusal::ForeignCertificate,
+        Refusal::CertificateExpired,
+        Refusal::KeyReplaced,
+        Refusal::RegistrationCertificate,
+        Refusal::AnotherDevice,
+        Refusal::NamespaceNotServed,
+        Refusal::KeyInUse,
+        Refusal::NotApproved,
+        Refusal::DeviceUnknown,
+        Refusal::DeviceDeleted,
+        Refusal::DisconnectFirst,
+        Refusal::BeingDeleted,
+        Refusal::KeysUnreadable,
+    ];
+
+    /// The HTTP status. Agents read 401 as "get a new certificate", and keep what they run with each of them.
+    pub fn code(self) -> u16 {
+        use Refusal::*;
+        match self {
+            ForeignCertificate | CertificateExpired | KeyReplaced => 401,
+            RegistrationCertificate | AnotherDevice | NamespaceNotServed | KeyInUse => 403,
+            DisconnectFirst => 403,
+            NotApproved | DeviceUnknown | DeviceDeleted => 404,
+            BeingDeleted | KeysUnreadable => 503,
+        }
+    }
+
+    /// What happened, and what to do.
+    pub fn sentence(self) -> &'static str {
+        use Refusal::*;
+        match self {
+            ForeignCertificate => {
+                "the certificate was not signed by a CA of this cluster; use the registration bundle of this cluster"
+            }
+            CertificateExpired => {
+                "the certificate is not valid now; register for a new one, and check the clock"
+            }
+            KeyReplaced => {
+                "another key is in use for this device; if this box is the right one, reset the EdgeDevice"
+            }
+            RegistrationCertificate => {
+                "the registration certificate may enrol and register, and nothing else"
+            }
+            AnotherDevice => "the certificate is that of another device",
+            NamespaceNotServed => {
+                "devices of this namespace are not served here; see --edge-namespaces"
+            }
+            KeyInUse => {
+                "this device is registered and its key is in use; if the box is new or lost its key, reset the EdgeDevice"
+            }
+            NotApproved => "this device is not approved yet; approve its EdgeDeviceSignedRequest",
+            DeviceUnknown => "there is no EdgeDevice of this name; enrol and register",
+            DeviceDeleted => "the EdgeDevice was deleted",
+            DisconnectFirst => {
+                "the EdgeDevice was deleted; the device may enrol again when it has fetched its disconnect"
+            }
+            BeingDeleted => "the EdgeDevice is being deleted; try again",
+            KeysUnreadable => {
+                "the annotation management.project-flotta.io/keys of the EdgeDevice cannot be read; reset the EdgeDevice"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_has_a_sentence_of_its_own() {
+        let sentences: HashSet<_> = Refusal::ALL.iter().map(|refusal| refusal.sentence()).collect();
+        assert_eq!(sentences.len(), Refusal::ALL.len());
+        assert!(Refusal::ALL.iter().all(|refusal| [401, 403, 404, 503].contains(&refusal.code())));
+    }
+}
