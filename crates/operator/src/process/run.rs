@@ -132,7 +132,7 @@ fn on_this_thread(
         runtime.shutdown_background();
         result
     };
-    // A thread that panics must not leave a process behind that fingerprint alive.
+    // A thread that panics must not leave a process behind that looks alive.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(anyhow!("{name} has panicked")))
 }
 

@@ -8,6 +8,7 @@ pub enum Refusal {
     RegistrationCertificate,
     AnotherDevice,
     NamespaceNotServed,
+    SeveralNamespaces,
     KeyInUse,
     NotApproved,
     DeviceUnknown,
@@ -18,13 +19,14 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [Refusal; 13] = [
+    pub const ALL: [Refusal; 14] = [
         Refusal::ForeignCertificate,
         Refusal::CertificateExpired,
         Refusal::KeyReplaced,
         Refusal::RegistrationCertificate,
         Refusal::AnotherDevice,
         Refusal::NamespaceNotServed,
+        Refusal::SeveralNamespaces,
         Refusal::KeyInUse,
         Refusal::NotApproved,
         Refusal::DeviceUnknown,
@@ -40,7 +42,7 @@ impl Refusal {
         match self {
             ForeignCertificate | CertificateExpired | KeyReplaced => 401,
             RegistrationCertificate | AnotherDevice | NamespaceNotServed | KeyInUse => 403,
-            DisconnectFirst => 403,
+            SeveralNamespaces | DisconnectFirst => 403,
             NotApproved | DeviceUnknown | DeviceDeleted => 404,
             BeingDeleted | KeysUnreadable => 503,
         }
@@ -65,6 +67,9 @@ impl Refusal {
             AnotherDevice => "the certificate is that of another device",
             NamespaceNotServed => {
                 "devices of this namespace are not served here; see --edge-namespaces"
+            }
+            SeveralNamespaces => {
+                "EdgeDevices of this name wait in several namespaces; delete all but one"
             }
             KeyInUse => {
                 "this device is registered and its key is in use; if the box is new or lost its key, reset the EdgeDevice"
