@@ -3,6 +3,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod args;
+mod edge;
 mod engine;
 mod flashjob;
 mod process;
