@@ -1,6 +1,7 @@
 //! Secrets that Flotta or a person has made.
 
 use super::*;
+use crate::process::clock;
 
 /// A CA of openssl's, in the form in which Go writes keys: its certificate and key.
 fn old_ca(algorithm: &[&str], form: &[&str], subject: &str) -> (String, String) {
@@ -38,9 +39,8 @@ const P384: &str = "ec_paramgen_curve:secp384r1";
 const FLOTTA: &str = "/O=flotta-operator";
 
 /// What openssl signs begins now, so these stories do.
-#[expect(clippy::disallowed_methods, reason = "openssl has no other clock")]
 fn now() -> Timestamp {
-    Timestamp::now() + SignedDuration::from_mins(1)
+    clock::now() + SignedDuration::from_mins(1)
 }
 
 #[tokio::test(flavor = "multi_thread")]
