@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use flashjob_plan::time::after;
+use futures::FutureExt;
 use jiff::Timestamp;
 
 #[cfg(not(panic = "unwind"))]
@@ -64,7 +65,20 @@ pub fn guarded<T>(
 }
 
 /// Does it; a panic is an error, with its message and its place.
-fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    note_places();
+    // What it decides on is only read.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| said(panic.as_ref()))
+}
+
+/// Awaits it; a panic is an error, with its message and its place.
+pub async fn caught_in<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    note_places();
+    // The poll that panicked was the last, so this is still the thread it was on.
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| said(panic.as_ref()))
+}
+
+fn note_places() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -74,16 +88,12 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
             before(info);
         }));
     });
-    // What it decides on is only read.
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let place = PLACE.with_borrow_mut(std::mem::take);
-        format!("{} at {place}", message(panic.as_ref()))
-    })
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+    format!("{text} at {}", PLACE.with_borrow_mut(std::mem::take))
 }
 
 #[cfg(test)]

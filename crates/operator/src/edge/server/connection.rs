@@ -1,0 +1,173 @@
+//! One connection: its handshake, then requests over h1 or h2 until either side has had enough.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::Handler;
+use super::request::Server;
+use super::text::part;
+use super::tls::H2;
+use super::usage::Usage;
+use crate::engine::panics;
+
+const HEADERS: usize = 16 << 10;
+/// What hyper holds of a connection, either way.
+const BUFFER: usize = 32 << 10;
+const STREAMS: u32 = 8;
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 128 << 10;
+/// Streams that a client may give up before they were looked at, and that we may.
+const RESETS: usize = 20;
+
+pub async fn converse<H: Handler>(
+    server: Arc<Server<H>>,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    usage: Arc<Usage>,
+) {
+    let shaken = acceptor.accept(stream).await;
+    server.metrics.handshake(shaken.is_ok());
+    let stream = match shaken {
+        Ok(stream) => stream,
+        Err(error) => {
+            let error = part(&error.to_string());
+            return tracing::debug!(error, "a handshake failed");
+        }
+    };
+    let (_, session) = stream.get_ref();
+    let h2 = session.alpn_protocol() == Some(H2);
+    let chain = session.peer_certificates().unwrap_or_default();
+    let chain = chain.iter().map(|c| c.clone().into_owned()).collect();
+    let peer = match panics::caught(|| server.handler.meet(chain)) {
+        Ok(peer) => Arc::new(peer),
+        Err(panic) => return server.panicked(&panic),
+    };
+    usage.handshake_done(h2);
+    let grace = server.settings.grace;
+    let service = {
+        let usage = usage.clone();
+        service_fn(move |request: Request<Incoming>| {
+            let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
+            async move {
+                let response: Response<Full<Bytes>> = server.respond(peer, request).await;
+                under_way.answered();
+                Ok::<_, Infallible>(response)
+            }
+        })
+    };
+    let io = TokioIo::new(Noted { stream, usage: usage.clone() });
+    let ended = if h2 {
+        let connection = pin!(h2_limits().serve_connection(io, service));
+        until_end(connection, http2::Connection::graceful_shutdown, &usage, grace).await
+    } else {
+        let connection = pin!(h1_limits().serve_connection(io, service));
+        until_end(connection, http1::Connection::graceful_shutdown, &usage, grace).await
+    };
+    if let Err(error) = ended {
+        let error = part(&error.to_string());
+        tracing::debug!(error, "a connection ended early");
+    }
+}
+
+fn h1_limits() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // How long headers may take is judged in `usage`.
+    builder.timer(TokioTimer::new()).header_read_timeout(None);
+    builder.max_buf_size(BUFFER).max_header_size(HEADERS);
+    builder
+}
+
+fn h2_limits() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+    builder.max_pending_accept_reset_streams(RESETS).max_local_error_reset_streams(RESETS);
+    builder.max_header_list_size(HEADERS as u32).max_send_buf_size(BUFFER);
+    builder.initial_stream_window_size(STREAM_WINDOW);
+    builder.initial_connection_window_size(CONNECTION_WINDOW);
+    builder
+}
+
+/// Until the connection has ended, or was told to and had its grace.
+async fn until_end<C>(
+    mut connection: Pin<&mut C>,
+    shut_down: impl FnOnce(Pin<&mut C>),
+    usage: &Usage,
+    grace: Duration,
+) -> hyper::Result<()>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    tokio::select! {
+        ended = &mut connection => return ended,
+        () = usage.end.notified() => {}
+    }
+    shut_down(connection.as_mut());
+    tokio::time::timeout(grace, connection).await.unwrap_or(Ok(()))
+}
+
+/// A stream of which is noted what comes in.
+struct Noted {
+    stream: TlsStream<TcpStream>,
+    usage: Arc<Usage>,
+}
+
+impl AsyncRead for Noted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let bytes = buffer.filled().len() - before;
+        if bytes > 0 {
+            self.usage.read(bytes);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Noted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
