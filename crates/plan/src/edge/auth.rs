@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::certificate::{CertificateFacts, Holder};
 use super::device_id::DeviceId;
-use super::keys::{Keys, UnreadableKeys};
+use super::keys::{CaId, Keys, UnreadableKeys};
 use super::refusal::Refusal;
 use super::tombstone::Tombstone;
 
@@ -62,35 +62,37 @@ pub fn judge(
 ) -> Access {
     let judged = identify(certificate, device, now).and_then(|identity| match identity {
         Identity::Registration => with_registration(operation, record, auto_approval),
-        Identity::Own { valid } if !valid && !operation.brings_a_certificate() => {
+        Identity::Own { valid, .. } if !valid && !operation.brings_a_certificate() => {
             Err(Refusal::CertificateExpired)
         }
-        Identity::Own { .. } => with_own(certificate, operation, record, auto_approval, now),
+        Identity::Own { ca, .. } => {
+            with_own(certificate, ca, operation, record, auto_approval, now)
+        }
     });
     judged.unwrap_or_else(Access::Refused)
 }
 
 /// Whose certificate it is, for a request for some device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum Identity<'a> {
     /// Anybody's with the registration bundle.
     Registration,
-    /// The device's own.
-    Own { valid: bool },
+    /// The device's own, and which CA has signed it.
+    Own { valid: bool, ca: &'a CaId },
 }
 
 /// Says no to those who may do nothing at all for this device. It needs no record, so it can be asked before a body is read.
-pub fn identify(
-    certificate: &CertificateFacts,
+pub fn identify<'a>(
+    certificate: &'a CertificateFacts,
     device: &DeviceId,
     now: Timestamp,
-) -> Result<Identity, Refusal> {
+) -> Result<Identity<'a>, Refusal> {
     let valid = certificate.is_valid(now);
     match &certificate.holder {
         Holder::Foreign => Err(Refusal::ForeignCertificate),
         Holder::Registration if !valid => Err(Refusal::CertificateExpired),
         Holder::Registration => Ok(Identity::Registration),
-        Holder::Device { id, .. } if id == device => Ok(Identity::Own { valid }),
+        Holder::Device { id, ca, .. } if id == device => Ok(Identity::Own { valid, ca }),
         Holder::Device { .. } if !valid => Err(Refusal::CertificateExpired),
         Holder::Device { .. } => Err(Refusal::AnotherDevice),
     }
@@ -115,16 +117,22 @@ fn with_registration(
 
 fn with_own(
     certificate: &CertificateFacts,
+    ca: &CaId,
     operation: Operation,
     record: Record<'_>,
     auto_approval: bool,
     now: Timestamp,
 ) -> Result<Access, Refusal> {
     match record {
-        Record::Known { keys, .. } => {
+        Record::Known { keys, unclaimed } => {
             let keys = keys.map_err(|UnreadableKeys| Refusal::KeysUnreadable)?;
+            // Its EdgeDevice was made anew, and no certificate was given for that. What is left from before is worth no more
+            // than the registration certificate: it may have been replaced before.
+            if unclaimed && keys.ca().is_none() {
+                return with_earlier(operation);
+            }
             let accepted = keys.accept(certificate);
-            let first_use = !keys.is_current(&certificate.key);
+            let first_use = keys.is_first_use(certificate, ca);
             if accepted { Ok(Access::Granted { first_use }) } else { Err(Refusal::KeyReplaced) }
         }
         Record::BeingDeleted => Err(Refusal::BeingDeleted),
@@ -140,6 +148,14 @@ fn with_own(
             Operation::Registration => Err(Refusal::NotApproved),
             _ => Err(Refusal::DeviceUnknown),
         },
+    }
+}
+
+fn with_earlier(operation: Operation) -> Result<Access, Refusal> {
+    if operation.brings_a_certificate() {
+        Ok(Access::Granted { first_use: false })
+    } else {
+        Err(Refusal::RegisterAgain)
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::device_id::DeviceId;
-use super::keys::Fingerprint;
+use super::keys::{CaId, Fingerprint};
 use crate::time::later;
 
 /// Certificates begin this long before they are made, for devices whose clock is behind. Flotta's do the same.
@@ -20,7 +20,12 @@ pub enum Holder {
     /// The bundle that devices are shipped with. All have the same.
     Registration,
     /// One device.
-    Device { id: DeviceId, namespace: String },
+    Device {
+        id: DeviceId,
+        namespace: String,
+        /// Which of ours has signed it.
+        ca: CaId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -110,9 +110,19 @@ impl Keys {
         }
     }
 
-    /// Whether this key is the one in use.
-    pub fn is_current(&self, key: &Fingerprint) -> bool {
-        self.current.as_ref().is_some_and(|current| current.key == *key)
+    /// Whether the use of this certificate is something new, to be written down: of a key that is not the one in use, or of
+    /// a later certificate for that key, by another CA.
+    pub fn is_first_use(&self, certificate: &CertificateFacts, ca: &CaId) -> bool {
+        self.current.as_ref().is_none_or(|current| {
+            let later = certificate.issued() > current.since;
+            current.key != certificate.key || current.ca != *ca && later
+        })
+    }
+
+    /// Whether a certificate for this key, by this CA and with this end, may be handed out: it is on record.
+    pub fn has_issued(&self, key: &Fingerprint, ca: &CaId, end: Timestamp) -> bool {
+        let known = |known: &Key| known.key == *key && known.ca == *ca;
+        self.current.iter().chain(&self.next).any(known) && self.until >= Some(end)
     }
 
     /// A certificate for this key is about to be handed out.
@@ -138,9 +148,9 @@ impl Keys {
         }
     }
 
-    /// Whether the device still has a certificate of a CA other than this one, or one that nothing is known of.
-    pub fn depend_on_other_than(&self, ca: &CaId) -> bool {
-        self.current.as_ref().is_none_or(|current| current.ca != *ca)
+    /// The CA that the device depends on: of its key in use, or else of the last one it was given a certificate for.
+    pub fn ca(&self) -> Option<&CaId> {
+        self.current.as_ref().or(self.next.as_ref()).map(|key| &key.ca)
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   certificate ──▶ CertificateFacts ─┐
-//!   EdgeDevice, tombstone ──▶ Record ─┼──▶ auth::judge ──▶ Access
-//!   path and directive ──▶ Operation ─┘
+//!   EdgeDevice, tombstone ──▶ Entry ──┼──▶ request::decide ──▶ an answer, or a write that comes before it
+//!   path and directive ──▶ Wish ──────┘     (by the table of auth::judge)
+//!
+//!   EdgeDevice, tombstone, signed request ──▶ Entry ──▶ duties::decide ──▶ a write that nobody waits for
 //! ```
 //!
 //! A request says who it is by the certificate of its connection, and the answer depends on nothing but that, on what is on
@@ -13,10 +15,41 @@
 pub mod auth;
 pub mod certificate;
 pub mod certificates;
+pub mod configuration;
 pub mod device_id;
+pub mod devices;
+pub mod duties;
+pub mod facts;
 pub mod finalizers;
 pub mod keys;
 pub mod labels;
 pub mod place;
 pub mod refusal;
+pub mod request;
 pub mod tombstone;
+
+#[cfg(test)]
+mod tests {
+    //! What tests of several modules stand on.
+
+    use super::facts::{EdgeDeviceFacts, HeartbeatFacts};
+    use super::finalizers::FINALIZER;
+    use super::keys::Keys;
+
+    /// An EdgeDevice of that namespace that nothing is to be done for, and that no key is known of.
+    pub fn device(namespace: &str) -> EdgeDeviceFacts {
+        EdgeDeviceFacts {
+            namespace: namespace.into(),
+            uid: format!("uid-{namespace}"),
+            resource_version: 1,
+            being_deleted: false,
+            finalizers: vec![FINALIZER.into()],
+            keys: Ok(Keys::default()),
+            unclaimed: false,
+            labels: std::collections::BTreeMap::new(),
+            hardware: None,
+            has_status: false,
+            heartbeat: HeartbeatFacts::default(),
+        }
+    }
+}

@@ -5,22 +5,13 @@
 //! several that wait in different namespaces none is taken.
 
 use super::certificate::Holder;
-use super::keys::{Keys, UnreadableKeys};
+use super::facts::EdgeDeviceFacts;
 use super::refusal::Refusal;
-
-/// An EdgeDevice of the name that is asked for, in a namespace that is served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    pub namespace: String,
-    pub keys: Result<Keys, UnreadableKeys>,
-    /// No key is in use: it has the label for that.
-    pub unclaimed: bool,
-}
 
 /// Where a device is, or where it would be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
-    There(&'a Candidate),
+    There(&'a EdgeDeviceFacts),
     /// There is none.
     Nowhere {
         /// Where its certificate says that it is, if that says so.
@@ -28,10 +19,11 @@ pub enum Place<'a> {
     },
 }
 
-/// Finds the EdgeDevice that a request with this certificate is for. `served`: the namespaces that are looked after.
+/// Finds the EdgeDevice that a request with this certificate is for, among those of its name. `served`: the namespaces that
+/// are looked after.
 pub fn find<'a>(
     holder: &'a Holder,
-    candidates: &'a [Candidate],
+    candidates: &'a [EdgeDeviceFacts],
     served: &[String],
 ) -> Result<Place<'a>, Refusal> {
     match holder {
@@ -49,7 +41,7 @@ pub fn find<'a>(
 
 /// Finds the EdgeDevice that waits for a device to register, whatever certificate it has. A device whose EdgeDevice is gone may
 /// have been invited to another namespace since.
-pub fn invited(candidates: &[Candidate]) -> Result<Place<'_>, Refusal> {
+pub fn invited(candidates: &[EdgeDeviceFacts]) -> Result<Place<'_>, Refusal> {
     if let Some(in_use) = candidates.iter().find(|candidate| !candidate.unclaimed) {
         return Ok(Place::There(in_use));
     }
@@ -63,18 +55,21 @@ pub fn invited(candidates: &[Candidate]) -> Result<Place<'_>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::super::device_id::DeviceId;
+    use super::super::keys::CaId;
+    use super::super::tests::device;
     use super::*;
 
-    fn candidate(namespace: &str, unclaimed: bool) -> Candidate {
-        Candidate { namespace: namespace.into(), keys: Ok(Keys::default()), unclaimed }
+    fn candidate(namespace: &str, unclaimed: bool) -> EdgeDeviceFacts {
+        EdgeDeviceFacts { unclaimed, ..device(namespace) }
     }
 
     fn own(namespace: &str) -> Holder {
-        Holder::Device { id: DeviceId::read("edge1").unwrap(), namespace: namespace.into() }
+        let (id, ca) = (DeviceId::read("edge1").unwrap(), CaId("0123456789abcdef".into()));
+        Holder::Device { id, namespace: namespace.into(), ca }
     }
 
     /// The namespace it is found in, or would be made in, with a `?`.
-    fn found(holder: &Holder, candidates: &[Candidate]) -> Result<String, Refusal> {
+    fn found(holder: &Holder, candidates: &[EdgeDeviceFacts]) -> Result<String, Refusal> {
         let served = ["a", "b", "c"].map(str::to_owned);
         find(holder, candidates, &served).map(|place| match place {
             Place::There(candidate) => candidate.namespace.clone(),
@@ -99,7 +94,8 @@ mod tests {
 
     #[test]
     fn with_the_registration_certificate_nobody_is_called_away_from_where_it_is_in_use() {
-        let registration = |candidates: &[Candidate]| found(&Holder::Registration, candidates);
+        let registration =
+            |candidates: &[EdgeDeviceFacts]| found(&Holder::Registration, candidates);
         assert_eq!(registration(&[]).as_deref(), Ok("?"));
         assert_eq!(registration(&[candidate("b", true)]).as_deref(), Ok("b"));
         let invited = [candidate("a", true), candidate("b", false)];

@@ -16,10 +16,13 @@ pub enum Refusal {
     DisconnectFirst,
     BeingDeleted,
     KeysUnreadable,
+    Declined,
+    TooManyPending,
+    RegisterAgain,
 }
 
 impl Refusal {
-    pub const ALL: [Refusal; 14] = [
+    pub const ALL: [Refusal; 17] = [
         Refusal::ForeignCertificate,
         Refusal::CertificateExpired,
         Refusal::KeyReplaced,
@@ -34,17 +37,45 @@ impl Refusal {
         Refusal::DisconnectFirst,
         Refusal::BeingDeleted,
         Refusal::KeysUnreadable,
+        Refusal::Declined,
+        Refusal::TooManyPending,
+        Refusal::RegisterAgain,
     ];
 
     /// The HTTP status. Agents read 401 as "get a new certificate", and keep what they run with each of them.
     pub fn code(self) -> u16 {
         use Refusal::*;
         match self {
-            ForeignCertificate | CertificateExpired | KeyReplaced => 401,
+            ForeignCertificate | CertificateExpired | KeyReplaced | RegisterAgain => 401,
             RegistrationCertificate | AnotherDevice | NamespaceNotServed | KeyInUse => 403,
-            SeveralNamespaces | DisconnectFirst => 403,
+            SeveralNamespaces | DisconnectFirst | Declined => 403,
+            TooManyPending => 429,
             NotApproved | DeviceUnknown | DeviceDeleted => 404,
             BeingDeleted | KeysUnreadable => 503,
+        }
+    }
+
+    /// For metrics.
+    pub fn label(self) -> &'static str {
+        use Refusal::*;
+        match self {
+            ForeignCertificate => "foreign_certificate",
+            CertificateExpired => "certificate_expired",
+            KeyReplaced => "key_replaced",
+            RegistrationCertificate => "registration_certificate",
+            AnotherDevice => "another_device",
+            NamespaceNotServed => "namespace_not_served",
+            SeveralNamespaces => "several_namespaces",
+            KeyInUse => "key_in_use",
+            NotApproved => "not_approved",
+            DeviceUnknown => "device_unknown",
+            DeviceDeleted => "device_deleted",
+            DisconnectFirst => "disconnect_first",
+            BeingDeleted => "being_deleted",
+            KeysUnreadable => "keys_unreadable",
+            Declined => "declined",
+            TooManyPending => "too_many_pending",
+            RegisterAgain => "register_again",
         }
     }
 
@@ -84,6 +115,13 @@ impl Refusal {
             KeysUnreadable => {
                 "the annotation management.project-flotta.io/keys of the EdgeDevice cannot be read; reset the EdgeDevice"
             }
+            RegisterAgain => {
+                "the EdgeDevice was made anew since this certificate was given; register for a new one"
+            }
+            Declined => "the EdgeDeviceSignedRequest of this device was declined",
+            TooManyPending => {
+                "too many devices wait for approval; approve, decline or delete EdgeDeviceSignedRequests"
+            }
         }
     }
 }
@@ -95,9 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_sentence_of_its_own() {
+    fn each_has_a_sentence_and_a_label_of_its_own() {
         let sentences: HashSet<_> = Refusal::ALL.iter().map(|refusal| refusal.sentence()).collect();
         assert_eq!(sentences.len(), Refusal::ALL.len());
-        assert!(Refusal::ALL.iter().all(|refusal| [401, 403, 404, 503].contains(&refusal.code())));
+        let labels: HashSet<_> = Refusal::ALL.iter().map(|refusal| refusal.label()).collect();
+        assert_eq!(labels.len(), Refusal::ALL.len());
+        let codes = [401, 403, 404, 429, 503];
+        assert!(Refusal::ALL.iter().all(|refusal| codes.contains(&refusal.code())));
     }
 }

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::super::certificate::BACKDATED;
-use super::super::keys::{CaId, Fingerprint};
+use super::super::keys::Fingerprint;
 use super::Operation::*;
 use super::*;
 use crate::time::{after, later};
@@ -38,7 +38,11 @@ fn certificate(holder: Holder, key: u8, days_ago: i64) -> CertificateFacts {
 }
 
 fn of_device(name: &str, key: u8, days_ago: i64) -> CertificateFacts {
-    certificate(Holder::Device { id: id(name), namespace: "default".into() }, key, days_ago)
+    certificate(
+        Holder::Device { id: id(name), namespace: "default".into(), ca: ca() },
+        key,
+        days_ago,
+    )
 }
 
 /// The keys of a device that has used key 1 since it was made.
@@ -174,4 +178,12 @@ fn a_certificate_of_tomorrow_is_as_good_as_one_that_has_ended() {
 fn keys_that_cannot_be_read_let_nobody_in_and_destroy_nothing() {
     let spoilt = Record::Known { keys: Err(UnreadableKeys), unclaimed: false };
     assert_eq!(row(&of_device("edge1", 1, 1), spoilt, true), [503; 6]);
+}
+
+#[test]
+fn a_certificate_from_before_its_edgedevice_was_made_anew_may_register_and_no_more() {
+    let none = Keys::default();
+    let anew = Record::Known { keys: Ok(&none), unclaimed: true };
+    assert_eq!(row(&of_device("edge1", 1, 1), anew, true), [401, 401, 401, 401, 200, 200]);
+    assert_eq!(row(&of_device("edge1", 1, 31), anew, true), [401, 401, 401, 401, 200, 200]);
 }

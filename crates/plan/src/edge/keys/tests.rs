@@ -21,7 +21,7 @@ fn ca() -> CaId {
 fn certificate(number: u8, issued: Timestamp) -> CertificateFacts {
     let id = DeviceId::read("edge1").unwrap();
     CertificateFacts {
-        holder: Holder::Device { id, namespace: "default".into() },
+        holder: Holder::Device { id, namespace: "default".into(), ca: ca() },
         key: key(number),
         not_before: later(issued, -BACKDATED),
         not_after: later(issued, SignedDuration::from_hours(24 * 365)),
@@ -39,7 +39,7 @@ fn the_key_of_a_lost_answer_gets_in_until_another_is_used_and_never_after() {
     let (keys, second) = issue(&keys, 2, at(10));
     assert!(keys.accept(&first) && keys.accept(&second));
     let used = keys.come_into_use(&second, ca(), at(11));
-    assert!(used.accept(&second) && used.is_current(&key(2)));
+    assert!(used.accept(&second) && !used.is_first_use(&second, &ca()));
     assert!(!used.accept(&first));
     // And the other way round, when two boxes have one id: the first to use its certificate wins.
     let used = keys.come_into_use(&first, ca(), at(11));
@@ -82,9 +82,9 @@ fn a_certificate_of_the_second_in_which_another_came_into_use_is_not_newer() {
 #[test]
 fn a_device_of_flotta_has_no_keys_on_record_and_gets_in() {
     let keys = Keys::read(None).unwrap();
-    assert!(keys.accept(&certificate(7, at(-9999))) && keys.depend_on_other_than(&ca()));
+    assert!(keys.accept(&certificate(7, at(-9999))) && keys.ca().is_none());
     let used = keys.come_into_use(&certificate(7, at(-9999)), ca(), at(0));
-    assert!(!used.accept(&certificate(8, at(-9999))) && !used.depend_on_other_than(&ca()));
+    assert!(!used.accept(&certificate(8, at(-9999))) && used.ca() == Some(&ca()));
 }
 
 #[test]
@@ -118,4 +118,28 @@ fn the_end_of_the_longest_certificate_is_kept() {
     let (keys, first) = issue(&Keys::default(), 1, at(0));
     let keys = keys.issue(key(2), ca(), at(1), at(60));
     assert_eq!(keys.until, Some(first.not_after));
+}
+
+#[test]
+fn a_later_certificate_for_the_same_key_moves_the_device_to_another_ca_and_an_earlier_one_not_back()
+{
+    let new_ca = CaId("fedcba9876543210".into());
+    let (keys, old) = issue(&Keys::default(), 1, at(0));
+    let keys = keys.come_into_use(&old, ca(), at(5));
+    assert!(!keys.is_first_use(&old, &ca()));
+    let new = certificate(1, at(100));
+    let keys = keys.issue(key(1), new_ca.clone(), at(100), new.not_after);
+    assert!(keys.accept(&old) && keys.is_first_use(&new, &new_ca) && keys.ca() == Some(&ca()));
+    let keys = keys.come_into_use(&new, new_ca.clone(), at(101));
+    assert!(keys.ca() == Some(&new_ca) && !keys.is_first_use(&new, &new_ca));
+    assert!(keys.accept(&old) && !keys.is_first_use(&old, &ca()));
+}
+
+#[test]
+fn a_certificate_is_handed_out_when_its_key_its_ca_and_its_end_are_on_record() {
+    let end = at(1000);
+    let keys = Keys::default().issue(key(1), ca(), at(0), end);
+    assert!(keys.has_issued(&key(1), &ca(), end) && keys.has_issued(&key(1), &ca(), at(999)));
+    assert!(!keys.has_issued(&key(2), &ca(), end) && !keys.has_issued(&key(1), &ca(), at(1001)));
+    assert!(!keys.has_issued(&key(1), &CaId("fedcba9876543210".into()), end));
 }

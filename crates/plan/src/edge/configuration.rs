@@ -1,0 +1,72 @@
+//! What a device is to do, as it is sent.
+//!
+//! The version is a hash of all the rest: the same for every process that serves, and another one exactly when something
+//! changes. So who has it need not be told again.
+
+use flashjob_api::edge::wire::{
+    DeviceConfiguration, DeviceConfigurationMessage, HardwareProfile, HeartbeatConfiguration,
+};
+use sha2::{Digest, Sha256};
+
+use super::facts::EdgeDeviceFacts;
+
+/// Seconds between two heartbeats where nobody says otherwise.
+const PERIOD: i64 = 60;
+
+/// The configuration of a device.
+pub fn render(name: &str, device: &EdgeDeviceFacts) -> DeviceConfigurationMessage {
+    let heartbeat = &device.heartbeat;
+    let profile = (heartbeat.hardware.is_some() || heartbeat.scope.is_some()).then(|| {
+        let scope = heartbeat.scope.clone().unwrap_or_default();
+        HardwareProfile { include: heartbeat.hardware.unwrap_or_default(), scope }
+    });
+    let heartbeat = HeartbeatConfiguration {
+        period_seconds: heartbeat.period_seconds.filter(|period| *period > 0).unwrap_or(PERIOD),
+        hardware_profile: profile,
+    };
+    let mut message = DeviceConfigurationMessage {
+        device_id: name.to_owned(),
+        configuration: Some(DeviceConfiguration {
+            heartbeat: Some(heartbeat),
+            ..DeviceConfiguration::default()
+        }),
+        ..DeviceConfigurationMessage::default()
+    };
+    message.version = version(&message);
+    message
+}
+
+/// Sixteen bytes of it are more than enough to tell two configurations of one device apart.
+fn version(message: &DeviceConfigurationMessage) -> String {
+    let json = serde_json::to_vec(message).unwrap_or_default();
+    let hash = Sha256::digest(json);
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::HeartbeatFacts;
+    use super::super::tests::device;
+    use super::*;
+
+    #[test]
+    fn a_device_has_a_period_also_where_nobody_says_one_or_says_nonsense() {
+        let period = |period_seconds| {
+            let heartbeat = HeartbeatFacts { period_seconds, ..HeartbeatFacts::default() };
+            let rendered = render("edge1", &EdgeDeviceFacts { heartbeat, ..device("a") });
+            rendered.configuration.unwrap().heartbeat.unwrap().period_seconds
+        };
+        assert_eq!([None, Some(5), Some(0), Some(-1)].map(period), [60, 5, 60, 60]);
+    }
+
+    #[test]
+    fn the_version_changes_with_what_is_said_and_with_nothing_else() {
+        let version = |device: &EdgeDeviceFacts| render("edge1", device).version;
+        let one = device("a");
+        let later = EdgeDeviceFacts { resource_version: 9, uid: "other".into(), ..device("a") };
+        assert_eq!(version(&one), version(&later));
+        let heartbeat = HeartbeatFacts { hardware: Some(true), ..HeartbeatFacts::default() };
+        assert_ne!(version(&one), version(&EdgeDeviceFacts { heartbeat, ..device("a") }));
+        assert_ne!(version(&one), render("edge2", &one).version);
+    }
+}
