@@ -66,7 +66,7 @@ pub struct CertificateWish {
 pub enum Step {
     Answer(Outcome),
     /// To be decided anew when it is acknowledged.
-    Write(Change),
+    Write(Box<Change>),
 }
 
 /// What a device is told.
@@ -189,6 +189,11 @@ fn decided(
     }
 }
 
+/// A write comes before the answer.
+fn write(change: Change) -> Step {
+    Step::Write(Box::new(change))
+}
+
 impl Wish {
     fn operation(&self) -> Operation {
         match self {
@@ -236,7 +241,7 @@ fn use_key(certificate: &CertificateFacts, place: Place<'_>, now: Timestamp) -> 
         finalizers: finalizers::held(&device.finalizers),
         ..DevicePatch::default()
     };
-    Step::Write(Change::PatchDevice { namespace: device.namespace.clone(), patch })
+    write(Change::PatchDevice { namespace: device.namespace.clone(), patch })
 }
 
 /// The device is there, and may what it asks for.
@@ -262,10 +267,10 @@ fn register(wish: &CertificateWish, device: &EdgeDeviceFacts) -> Step {
             labels: labels.map(|(label, value)| (label.clone(), value.clone())).collect(),
             finalizers: finalizers::held(&device.finalizers),
         };
-        return Step::Write(Change::PatchDevice { namespace, patch });
+        return write(Change::PatchDevice { namespace, patch });
     }
     if wish.hardware.is_some() && wish.hardware != device.hardware {
-        return Step::Write(Change::Hardware { namespace });
+        return write(Change::Hardware { namespace });
     }
     Step::Answer(Outcome::Granted { namespace })
 }
@@ -315,7 +320,7 @@ fn begin(
     let namespace = namespace.to_owned();
     let new = |keys, labels| {
         let new = NewDevice { namespace: namespace.clone(), keys, labels, set: None };
-        Step::Write(Change::CreateDevice(new))
+        write(Change::CreateDevice(new))
     };
     match &request.wish {
         Wish::Registration(wish) => {
@@ -324,7 +329,7 @@ fn begin(
         _ if settings.auto_approval => Ok(new(None, BTreeMap::new())),
         _ if asked.is_some() => Ok(Step::Answer(Outcome::Waiting)),
         _ if pending >= MOST_PENDING => Err(Refusal::TooManyPending),
-        _ => Ok(Step::Write(Change::CreateRequest { namespace })),
+        _ => Ok(write(Change::CreateRequest { namespace })),
     }
 }
 

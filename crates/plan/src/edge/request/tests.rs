@@ -87,7 +87,7 @@ impl World {
         for writes in 0..9 {
             match self.step(certificate, &wish) {
                 Step::Answer(outcome) => return (outcome, writes),
-                Step::Write(change) => self.carry_out(change),
+                Step::Write(change) => self.carry_out(*change),
             }
         }
         panic!("no end of writes: {:?}", self.writes)
@@ -189,7 +189,7 @@ fn nothing_is_granted_before_it_is_on_record() {
     world.ask(&register(), enrolment(None));
     let Step::Write(first) = world.step(&register(), &wish(1)) else { panic!() };
     assert_eq!(world.step(&register(), &wish(1)), Step::Write(first.clone()), "until it is there");
-    world.carry_out(first);
+    world.carry_out(*first);
     let Wish::Registration(wish) = wish(1) else { panic!() };
     let without = CertificateWish { hardware: None, ..wish };
     let step = world.step(&register(), &Wish::Registration(without));
