@@ -30,6 +30,7 @@ CA_CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 APPLY ?= $(KUBECTL) apply --server-side --force-conflicts
 # A flasher that nobody named is not built and pushed by anybody, so only one that was named goes into the Deployment.
 INSTALLER = IMG='$(IMG)' FLASHER_IMG='$(if $(findstring file,$(origin FLASHER_IMG)),,$(FLASHER_IMG))' hack/build-installer.sh
+EDGE_INSTALLER = IMG='$(IMG)' hack/build-installer.sh --edge
 DELETE = $(KUBECTL) delete --ignore-not-found=$(ignore-not-found)
 
 ##@ General
@@ -130,11 +131,12 @@ assets: ## Find or build what tests run against, print its folder: etcd, kube-ap
 	@ASSETS=node hack/assets.sh
 
 .PHONY: manifests
-manifests: ## Generate the CRD and dist/install.yaml
+manifests: ## Generate the CRDs and the installers dist/install.yaml and dist/install-edge.yaml
 	@cargo run --quiet $(OPERATOR) -- crd >$(CRD).new || { rm -f $(CRD).new; exit 1; }
 	@mv $(CRD).new $(CRD)
 	@echo 'wrote $(CRD)'
 	@IMG= FLASHER_IMG= hack/build-installer.sh dist/install.yaml
+	@IMG= hack/build-installer.sh --edge dist/install-edge.yaml
 
 .PHONY: run
 run: ## Run the operator here, against the cluster of your kubeconfig (ARGS="--log-format json ...")
@@ -186,9 +188,32 @@ undeploy: $(CRD) ## Delete all FlashJobs, then the operator, its RBAC, namespace
 	@hack/build-installer.sh | $(DELETE) -f -
 
 .PHONY: build-installer
-build-installer: $(CRD) ## Write dist/install.yaml with the image IMG and, if it is given, FLASHER_IMG
+build-installer: $(CRD) ## Write dist/install.yaml and dist/install-edge.yaml with the image IMG and, if it is given, FLASHER_IMG
 	@$(INSTALLER) dist/install.yaml
+	@$(EDGE_INSTALLER) dist/install-edge.yaml
 
 # The CRD is in git. It is not made here, so that these targets need no Rust.
 $(CRD):
 	@echo '$(CRD) is not there: run make manifests.' >&2; exit 1
+
+##@ Edge
+
+.PHONY: deploy-edge
+deploy-edge: ## Install the Edge system: its CRDs, RBAC and process, with the image IMG
+	@$(EDGE_INSTALLER) | $(APPLY) -f -
+
+# Whoever deletes an EdgeDevice has the device remove all it runs, and without the CA no device is known any more. So these
+# stay, and it takes a word of its own to delete them.
+.PHONY: undeploy-edge
+undeploy-edge: ## Delete the process of the Edge system and its RBAC; devices, CRDs and the CA stay
+	@hack/build-installer.sh --edge --removable | $(DELETE) -f -
+	@echo 'Left: the EdgeDevices, whose devices run on, the CRDs, and namespace flotta with the CA. To remove these too: make' \
+	  'deploy-edge; $(KUBECTL) delete edgedevices -A --all; when the devices have disconnected, which has them remove what they' \
+	  'run, $(KUBECTL) delete -f dist/install-edge.yaml.'
+
+# Where get-certs writes, as the original's does.
+CERTS ?= /tmp
+
+.PHONY: get-certs
+get-certs: ## Write what a device registers with to CERTS (/tmp): ca.pem, cert.pem, key.pem
+	@KUBECTL='$(KUBECTL)' hack/get-certs.sh '$(CERTS)'

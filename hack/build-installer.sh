@@ -1,36 +1,84 @@
 #!/usr/bin/env bash
-# hack/build-installer.sh [FILE] - writes everything that `kubectl apply -f` needs to install the operator, as one YAML.
+# hack/build-installer.sh [--edge] [--removable] [FILE] - writes everything that `kubectl apply -f` needs to install FlashJob,
+# or with --edge the Edge system, as one YAML.
 #
 # It goes to FILE, or to stdout without one. The files in config/ carry their final names, so putting them one after the
 # other is all there is to do: no kustomize and no kubectl is needed, and what is reviewed in config/ is what gets
 # installed. IMG is the operator's image (default controller:latest), FLASHER_IMG the one for FlashJobs that name none
 # (default: none, so each must name one).
+#
+# With --removable it is for `kubectl delete -f`: without namespace and CRDs, which would take all that is in them along, and
+# the program before its rights.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() { echo "$*" >&2; exit 1; }
 
 default=controller:latest
 img=${IMG:-$default}
 flasher=${FLASHER_IMG:-}
-crd=config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
+system=flashjob
+removable=
+
+while [[ ${1:-} == -* ]]; do
+  case $1 in
+    --edge) system=edge ;;
+    --removable) removable=yes ;;
+    *) fail "There is no option $1: hack/build-installer.sh [--edge] [--removable] [FILE]" ;;
+  esac
+  shift
+done
 
 # Install order: each object's namespace, kind and account exist before something refers to them.
-files=(
-  config/manager/namespace.yaml
-  "$crd"
-  config/rbac/service_account.yaml
-  config/rbac/flashjob/role.yaml
-  config/rbac/flashjob/role_binding.yaml
-  config/rbac/leader_election_role.yaml
-  config/rbac/leader_election_role_binding.yaml
-  config/rbac/flashjob/viewer_role.yaml
-  config/rbac/flashjob/editor_role.yaml
-  config/manager/metrics_service.yaml
-  config/manager/network_policy.yaml
-  config/manager/manager.yaml
-)
+case $system in
+  flashjob)
+    namespace=config/manager/namespace.yaml
+    crds=(config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml)
+    files=(
+      config/rbac/service_account.yaml
+      config/rbac/flashjob/role.yaml
+      config/rbac/flashjob/role_binding.yaml
+      config/rbac/leader_election_role.yaml
+      config/rbac/leader_election_role_binding.yaml
+      config/rbac/flashjob/viewer_role.yaml
+      config/rbac/flashjob/editor_role.yaml
+      config/manager/metrics_service.yaml
+      config/manager/network_policy.yaml
+      config/manager/manager.yaml
+    )
+    ;;
+  edge)
+    namespace=config/edge/namespace.yaml
+    crds=(config/crd/bases/management.project-flotta.io_{edgedevices,edgedeployments,edgeworkloads}.yaml
+      config/crd/bases/management.project-flotta.io_{edgedevicegroups,edgedevicesets,edgedevicesignedrequest}.yaml)
+    files=(
+      config/rbac/edge/service_account.yaml
+      config/rbac/edge/role.yaml
+      config/rbac/edge/role_binding.yaml
+      config/rbac/edge/devices_role.yaml
+      config/rbac/edge/devices_role_binding.yaml
+      config/rbac/edge/crd_role.yaml
+      config/rbac/edge/crd_role_binding.yaml
+      config/rbac/edge/viewer_role.yaml
+      config/rbac/edge/editor_role.yaml
+      config/edge/service.yaml
+      config/edge/metrics_service.yaml
+      config/edge/network_policy.yaml
+      config/edge/deployment.yaml
+    )
+    ;;
+esac
 
-fail() { echo "$*" >&2; exit 1; }
-[[ -s $crd ]] || fail "$crd is not there: run make manifests."
+if [[ -n $removable ]]; then
+  backwards=()
+  for file in "${files[@]}"; do backwards=("$file" ${backwards[@]+"${backwards[@]}"}); done
+  files=("${backwards[@]}")
+else
+  for crd in "${crds[@]}"; do
+    [[ -s $crd ]] || fail "$crd is not there: run make manifests."
+  done
+  files=("$namespace" "${crds[@]}" "${files[@]}")
+fi
 name='^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$'
 [[ $img =~ $name ]] || fail "IMG is '$img', which is not the name of an image."
 [[ -z $flasher || $flasher =~ $name ]] || fail "FLASHER_IMG is '$flasher', which is not the name of an image."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # hack/check-generated.sh - fails when a generated file no longer says what its source says.
 #
-# The CRD comes from the types in crates/api, dist/install.yaml from config/. Both are in git so that people can read and
+# The CRD comes from the types in crates/api, the installers in dist/ from config/. All are in git so that people can read and
 # apply them without building anything; this keeps them honest. It compares with fresh copies and changes nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,6 +12,7 @@ trap 'rm -rf "$temp"' EXIT
 
 cargo run --quiet --locked -p flashjob-operator -- crd >"$temp/crd.yaml"
 IMG='' FLASHER_IMG='' hack/build-installer.sh >"$temp/install.yaml"
+IMG='' hack/build-installer.sh --edge >"$temp/install-edge.yaml"
 
 stale=()
 compare() { # compare FILE FRESH
@@ -19,6 +20,7 @@ compare() { # compare FILE FRESH
 }
 compare "$crd" "$temp/crd.yaml"
 compare dist/install.yaml "$temp/install.yaml"
+compare dist/install-edge.yaml "$temp/install-edge.yaml"
 
 ((${#stale[@]} == 0)) || {
   echo "Out of date: ${stale[*]}. Run make manifests and commit the result." >&2
