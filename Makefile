@@ -17,6 +17,8 @@ ignore-not-found ?= true
 TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 
 CRD := config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
+EDGE_KINDS := edgedevices edgedeployments edgeworkloads edgedevicegroups edgedevicesets edgedevicesignedrequest
+EDGE_CRDS := $(EDGE_KINDS:%=config/crd/bases/management.project-flotta.io_%.yaml)
 # Where cargo puts programs. They are run from there: `cargo run` for one package alone builds its libraries anew.
 PROGRAMS := $(or $(CARGO_TARGET_DIR),target)
 OPERATOR := -p flashjob-operator
@@ -130,10 +132,13 @@ assets: ## Find or build what tests run against, print its folder: etcd, kube-ap
 	@ASSETS=node hack/assets.sh
 
 .PHONY: manifests
-manifests: ## Generate the CRD and dist/install.yaml
-	@cargo run --quiet $(OPERATOR) -- crd >$(CRD).new || { rm -f $(CRD).new; exit 1; }
-	@mv $(CRD).new $(CRD)
-	@echo 'wrote $(CRD)'
+manifests: ## Generate the CRDs and dist/install.yaml
+	@for crd in $(CRD) $(EDGE_CRDS); do \
+	  name=$${crd##*_}; \
+	  cargo run --quiet $(OPERATOR) -- crd $${name%.yaml} >$$crd.new || { rm -f $$crd.new; exit 1; }; \
+	  mv $$crd.new $$crd; \
+	  echo "wrote $$crd"; \
+	done
 	@IMG= FLASHER_IMG= hack/build-installer.sh dist/install.yaml
 
 .PHONY: run
