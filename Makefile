@@ -17,6 +17,8 @@ ignore-not-found ?= true
 TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 
 CRD := config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml
+EDGE_KINDS := edgedevices edgedeployments edgeworkloads edgedevicegroups edgedevicesets edgedevicesignedrequest
+EDGE_CRDS := $(EDGE_KINDS:%=config/crd/bases/management.project-flotta.io_%.yaml)
 # Where cargo puts programs. They are run from there: `cargo run` for one package alone builds its libraries anew.
 PROGRAMS := $(or $(CARGO_TARGET_DIR),target)
 OPERATOR := -p flashjob-operator
@@ -132,9 +134,12 @@ assets: ## Find or build what tests run against, print its folder: etcd, kube-ap
 
 .PHONY: manifests
 manifests: ## Generate the CRDs and the installers dist/install.yaml and dist/install-edge.yaml
-	@cargo run --quiet $(OPERATOR) -- crd >$(CRD).new || { rm -f $(CRD).new; exit 1; }
-	@mv $(CRD).new $(CRD)
-	@echo 'wrote $(CRD)'
+	@for crd in $(CRD) $(EDGE_CRDS); do \
+	  name=$${crd##*_}; \
+	  cargo run --quiet $(OPERATOR) -- crd $${name%.yaml} >$$crd.new || { rm -f $$crd.new; exit 1; }; \
+	  mv $$crd.new $$crd; \
+	  echo "wrote $$crd"; \
+	done
 	@IMG= FLASHER_IMG= hack/build-installer.sh dist/install.yaml
 	@IMG= hack/build-installer.sh --edge dist/install-edge.yaml
 

@@ -25,6 +25,15 @@ pub fn yaml(crd: &Value) -> String {
     serde_saphyr::to_string(crd).unwrap_or_default()
 }
 
+/// An object whose fields the schema leaves open; who reads it checks them.
+pub(crate) fn open_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "nullable": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -4,7 +4,9 @@
 //! The flags of the original's Deployment work as they are, with or without the `run` in front, so that its manifest
 //! starts this program unchanged.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use flashjob_api::edge;
 
 use crate::{flashjob, process};
 
@@ -22,10 +24,21 @@ pub struct Args {
 pub enum Command {
     /// Run the operator (also what happens without a command)
     Run(Box<Options>),
-    /// Print the FlashJob CRD as YAML
-    Crd,
+    /// Print a CRD as YAML
+    Crd {
+        /// The plural of its kind
+        #[arg(default_value = FLASHJOBS, value_parser = crd_names())]
+        name: String,
+    },
     /// Print the version
     Version,
+}
+
+/// What `crd` prints when it is not told.
+const FLASHJOBS: &str = "flashjobs";
+
+fn crd_names() -> PossibleValuesParser {
+    PossibleValuesParser::new([FLASHJOBS].into_iter().chain(edge::crd::NAMES))
 }
 
 #[derive(ClapArgs, Clone, Debug)]

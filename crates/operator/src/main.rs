@@ -16,13 +16,19 @@ use clap::Parser;
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
-        Some(Command::Crd) => print(&flashjob_api::flashjob::crd::flashjob_yaml()),
+        Some(Command::Crd { name }) => print(&crd(&name)),
         Some(Command::Version) => {
             print(&format!("flashjob-operator {}\n", env!("CARGO_PKG_VERSION")))
         }
         Some(Command::Run(options)) => run(&options),
         None => run(&args.options),
     }
+}
+
+/// Every name that is not one of Edge's kinds is FlashJob's: the command line takes no other.
+fn crd(name: &str) -> String {
+    let edge = flashjob_api::edge::crd::named(name);
+    flashjob_api::crd::yaml(&edge.unwrap_or_else(flashjob_api::flashjob::crd::flashjob))
 }
 
 fn run(options: &Options) -> ExitCode {

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::crd::open_object;
 use crate::flashjob::status::FlashJobStatus;
 
 /// What to flash, onto which devices, and how.
@@ -287,14 +288,5 @@ fn number_or_percent(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "x-kubernetes-int-or-string": true,
         "nullable": true,
         "pattern": "^(100|[1-9]?[0-9])%$",
-    })
-}
-
-/// An object whose fields the schema leaves open; the operator checks them against its allow-list.
-fn open_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "object",
-        "nullable": true,
-        "x-kubernetes-preserve-unknown-fields": true,
     })
 }

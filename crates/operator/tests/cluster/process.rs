@@ -43,6 +43,13 @@ fn crd_and_version_go_to_standard_output() {
     let file =
         include_str!("../../../../config/crd/bases/application.flashjob.nbfc.io_flashjobs.yaml");
     assert_eq!(out, file);
+    for name in flashjob_api::edge::crd::NAMES {
+        let (ok, out, _) = run(&["crd", name]);
+        let kind = format!("name: {name}.management.project-flotta.io\n");
+        assert!(ok && out.contains(&kind), "{out}");
+    }
+    let (ok, _, said) = run(&["crd", "edgeconfigs"]);
+    assert!(!ok && said.contains("flashjobs, edgedevices"), "{said}");
     let (ok, out, _) = run(&["version"]);
     assert!(ok && out.starts_with("flashjob-operator "), "{out}");
 }

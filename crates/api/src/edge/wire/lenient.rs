@@ -1,9 +1,11 @@
-//! How values are read that an agent may have left out, and how times are read and written.
+//! How values are read that an agent, or who wrote a manifest, may have left out, and how times are read and written.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
 /// Null is the type's empty value.
-pub(super) fn or_empty<'de, D, T>(from: D) -> Result<T, D::Error>
+pub(in crate::edge) fn or_empty<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -12,7 +14,7 @@ where
 }
 
 /// Null is an empty list, and a null in a list is no entry.
-pub(super) fn list<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+pub(in crate::edge) fn list<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -22,13 +24,26 @@ where
 }
 
 /// A list where null and empty are not the same: who sends null says nothing about it.
-pub(super) fn maybe_list<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
+pub(in crate::edge) fn maybe_list<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
     let entries: Option<Vec<Option<T>>> = Option::deserialize(from)?;
     Ok(entries.map(|entries| entries.into_iter().flatten().collect()))
+}
+
+/// The same for names with values.
+pub(in crate::edge) fn maybe_map<'de, D, T>(
+    from: D,
+) -> Result<Option<BTreeMap<String, T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let entries: Option<BTreeMap<String, Option<T>>> = Option::deserialize(from)?;
+    let named = |(name, entry): (String, Option<T>)| Some((name, entry?));
+    Ok(entries.map(|entries| entries.into_iter().filter_map(named).collect()))
 }
 
 /// Whether a value is left out when it is written.

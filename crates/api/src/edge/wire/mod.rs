@@ -8,7 +8,7 @@ mod command;
 mod configuration;
 mod hardware;
 mod heartbeat;
-mod lenient;
+pub(super) mod lenient;
 mod message;
 mod metrics;
 mod registration;
