@@ -6,11 +6,10 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use flashjob_api::edge;
 
-use crate::{flashjob, process};
+use crate::{edge, flashjob, process};
 
-/// Flashes firmware onto devices that Akri has discovered.
+/// Flashes firmware onto devices that Akri has discovered, and looks after Linux devices at the edge.
 #[derive(Parser)]
 #[command(name = "flashjob-operator", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -38,7 +37,7 @@ pub enum Command {
 const FLASHJOBS: &str = "flashjobs";
 
 fn crd_names() -> PossibleValuesParser {
-    PossibleValuesParser::new([FLASHJOBS].into_iter().chain(edge::crd::NAMES))
+    PossibleValuesParser::new([FLASHJOBS].into_iter().chain(flashjob_api::edge::crd::NAMES))
 }
 
 #[derive(ClapArgs, Clone, Debug)]
@@ -50,11 +49,14 @@ pub struct Options {
     pub process: process::args::ProcessOptions,
     #[command(flatten)]
     pub flashjob: flashjob::args::FlashJobOptions,
+    #[command(flatten)]
+    pub edge: edge::args::EdgeOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SystemName {
     Flashjob,
+    Edge,
 }
 
 #[cfg(test)]

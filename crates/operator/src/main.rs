@@ -36,6 +36,7 @@ fn run(options: &Options) -> ExitCode {
     controllers.dedup();
     let systems = controllers.iter().map(|controller| match controller {
         SystemName::Flashjob => flashjob::system(&options.flashjob),
+        SystemName::Edge => edge::system(&options.edge),
     });
     process::run(&options.process, systems.collect())
 }

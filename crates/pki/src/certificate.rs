@@ -26,7 +26,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    pub(crate) fn from_der(der: CertificateDer<'static>) -> Option<Self> {
+    /// `None` for what is no certificate.
+    pub fn from_der(der: CertificateDer<'static>) -> Option<Self> {
         let read = x509_cert::Certificate::from_der(&der).ok()?;
         Some(Self { der, read })
     }

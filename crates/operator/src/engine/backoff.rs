@@ -34,6 +34,11 @@ impl Backoff {
         *self = Backoff::default();
     }
 
+    /// Whether the last try failed.
+    pub fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
     /// When the pause ends, while it lasts.
     pub fn until(&self) -> Option<Instant> {
         self.until.filter(|until| *until > Instant::now())

@@ -33,9 +33,13 @@ pub struct ProcessOptions {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// Which log lines are written, such as debug or flashjob_operator=debug,kube=info
-    #[arg(long, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
-    pub log: String,
+    #[arg(long, env = "RUST_LOG", value_name = "FILTER", help = "Which log lines are written, such as debug or \
+          flashjob_operator=debug,kube=info [default: info]")]
+    pub log: Option<String>,
+
+    /// The same in the words of Flotta; the flag comes first
+    #[arg(long, env = "LOG_LEVEL", hide = true)]
+    pub log_level: Option<String>,
 
     /// The name this process holds the lease under
     #[arg(long, env = "HOSTNAME", default_value = "flashjob-operator", hide = true)]
@@ -52,6 +56,13 @@ pub struct ProcessOptions {
     pub crash_at: Option<super::crash::CrashPoint>,
 }
 
+impl ProcessOptions {
+    pub fn log_filter(&self) -> &str {
+        let given = [&self.log, &self.log_level].into_iter().flatten();
+        given.map(|text| text.trim()).find(|text| !text.is_empty()).unwrap_or("info")
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LogFormat {
     Text,
@@ -63,7 +74,7 @@ pub enum LogFormat {
 pub struct Bind(pub Option<SocketAddr>);
 
 /// `:8080` means every address, as Go programs read it; `0` means no server.
-fn address(text: &str) -> Result<Bind, String> {
+pub fn address(text: &str) -> Result<Bind, String> {
     if text == "0" || text.is_empty() {
         return Ok(Bind(None));
     }

@@ -34,6 +34,11 @@ impl Metrics {
         Part { registry, refresh: &mut self.refresh }
     }
 
+    /// For metrics that begin with no system's name.
+    pub fn root(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
     /// Everything as text.
     pub fn encode(&self) -> String {
         self.refresh.iter().for_each(|refresh| refresh());

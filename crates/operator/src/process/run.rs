@@ -24,10 +24,11 @@ use super::{client, clock, server};
 
 /// Runs these systems until the process is told to stop or one of them loses its lease.
 pub fn run(options: &ProcessOptions, systems: Vec<Box<dyn System>>) -> ExitCode {
-    let filter = match EnvFilter::try_new(&options.log) {
+    let filter = match EnvFilter::try_new(options.log_filter()) {
         Ok(filter) => filter,
         Err(error) => {
-            return fail(&format!("--log {:?} is not a log filter: {error}", options.log));
+            let filter = options.log_filter();
+            return fail(&format!("--log {filter:?} is not a log filter: {error}"));
         }
     };
     let log = tracing_subscriber::fmt()
@@ -81,6 +82,7 @@ async fn live(options: &ProcessOptions, systems: Vec<Box<dyn System>>) -> anyhow
             let (shared, mut part) = (SystemMetrics::default(), metrics.part(system.name()));
             shared.register(&mut part);
             system.register(&mut part);
+            system.register_original(metrics.root());
             (system, shared)
         })
         .collect();

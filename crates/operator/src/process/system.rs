@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Config};
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use super::args::ProcessOptions;
@@ -27,6 +29,14 @@ pub trait System: Send {
 
     /// Registers the metrics that are its own.
     fn register(&self, part: &mut Part<'_>);
+
+    /// Registers metrics that have the names of its original.
+    fn register_original(&self, _registry: &mut Registry) {}
+
+    /// What a process does while another may hold the lease. The client writes without it.
+    fn stand_by(&self, _client: Client) -> LocalBoxFuture<'static, ()> {
+        std::future::ready(()).boxed_local()
+    }
 
     /// Works until `stop` says so. The lease is held.
     fn run(
@@ -81,11 +91,17 @@ pub async fn lead(system: Box<dyn System>, surroundings: Surroundings) -> anyhow
         None => system.lease().to_owned(),
     };
     let home = &config.default_namespace;
+    let standing_by = system.stand_by(lease_client.clone());
+    let standing_by = async {
+        standing_by.await;
+        std::future::pending::<()>().await;
+    };
     let mut holder = lease::Holder::new(lease_client, home, &lease_name, &identity, window.clone());
     let mut told = stop.clone();
     if options.leader_elect {
         tokio::select! {
             () = holder.win() => tracing::info!(lease = %format!("{home}/{lease_name}"), "holding the lease"),
+            () = standing_by => {}
             _ = told.wait_for(|stop| *stop) => return Ok(()),
         }
     } else {

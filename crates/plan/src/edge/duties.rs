@@ -19,14 +19,21 @@ const DECLINED: (&str, &str) = ("declined", "the device is refused");
 const NOT_SERVED: (&str, &str) =
     ("pending", "spec.targetNamespace is not served; see --edge-namespaces");
 
-/// The next write, if there is any.
-pub fn decide(entry: &Entry, settings: &Settings) -> Option<Change> {
-    let of_device = entry.devices.iter().find_map(|device| device_duty(entry, device, settings));
+/// The next write, if there is any. `crd_ends`: the CRD of EdgeDevices is being deleted. All of them go with it, and nobody
+/// has said that a device shall disconnect.
+pub fn decide(entry: &Entry, settings: &Settings, crd_ends: bool) -> Option<Change> {
+    let duty = |device| device_duty(entry, device, settings, crd_ends);
+    let of_device = entry.devices.iter().find_map(duty);
     of_device.or_else(|| request_duty(entry, settings))
 }
 
 /// In this order: what is killed in between leaves nobody without a record, and nobody who is made again by it.
-fn device_duty(entry: &Entry, device: &EdgeDeviceFacts, settings: &Settings) -> Option<Change> {
+fn device_duty(
+    entry: &Entry,
+    device: &EdgeDeviceFacts,
+    settings: &Settings,
+    crd_ends: bool,
+) -> Option<Change> {
     let namespace = device.namespace.clone();
     let patch = |finalizers| {
         let patch = DevicePatch { finalizers: Some(finalizers), ..DevicePatch::default() };
@@ -38,6 +45,9 @@ fn device_duty(entry: &Entry, device: &EdgeDeviceFacts, settings: &Settings) -> 
             Some(_) => Some(Change::DropTombstone { namespace }),
             None => finalizers::held(&device.finalizers).map(patch),
         };
+    }
+    if crd_ends {
+        return finalizers::released(&device.finalizers).map(patch);
     }
     if has_certificate(device) && tombstone.is_none_or(|t| t.uid != device.uid) {
         return Some(Change::Bury { namespace });

@@ -28,6 +28,11 @@ impl Fingerprint {
         Self(sha256.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// As `pki` gives it.
+    pub fn read(hex: &str) -> Self {
+        Self(hex.to_owned())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

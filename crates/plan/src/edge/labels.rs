@@ -3,6 +3,12 @@
 /// No key is in use yet: the registration certificate may register the device.
 pub const UNCLAIMED: &str = "edgedeviceSignedRequest";
 
+/// What labels that come from the hardware begin with.
+pub const HARDWARE: &str = "device.";
+
+/// The EdgeDeviceSet that a device is in.
+pub const SET: &str = "flotta/member-of";
+
 /// Labels and annotations with these beginnings are ours or Flotta's, and count in no selector.
 pub const WORKLOAD: &str = "workload/";
 

@@ -6,12 +6,19 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::keys::Keys;
 use crate::time::{is_sane, later};
 
 /// The ConfigMaps that hold them are called this and a number.
 pub const CONFIG_MAP: &str = "edge-tombstones-";
+
+/// On those ConfigMaps, so that all of them are found.
+pub const LABEL: &str = "management.project-flotta.io/tombstones";
+
+/// Tombstones in one ConfigMap: at the longest names, less than half of what one may hold.
+pub const MOST_IN_ONE: usize = 400;
 
 /// An answer may be lost on the way, and a device that got it asks no more. So for this long it is given again.
 const REPEATED: SignedDuration = SignedDuration::from_secs(60);
@@ -34,6 +41,12 @@ pub struct Tombstone {
     /// When the device first fetched its disconnect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Timestamp>,
+}
+
+/// The key of a tombstone in its ConfigMap. Names are longer than keys may be.
+pub fn key(namespace: &str, name: &str) -> String {
+    let hash = Sha256::digest(format!("{namespace}/{name}"));
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Tombstone {

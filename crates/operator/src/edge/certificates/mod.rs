@@ -35,8 +35,7 @@ use tokio::sync::{Notify, watch};
 use crate::engine::backoff;
 use crate::engine::pool::Caller;
 use keeper::Keeper;
-#[expect(unused_imports, reason = "no system of the process yet")]
-pub use published::{Anchor, Certificates, Issued, NotIssued, Trust};
+pub use published::{Certificates, Trust};
 
 /// From a change to the look at it: changes come in twos and threes.
 const PAUSE: Duration = Duration::from_millis(100);

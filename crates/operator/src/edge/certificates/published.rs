@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flashjob_pki::{Certificate, CertifiedKey, Chain, KeyPurpose, PublicKey};
-use flashjob_plan::edge::certificates::device_life;
+use flashjob_plan::edge::certificates::{Life, device_life};
 use jiff::Timestamp;
 use rustls::crypto::ring;
 
@@ -61,17 +61,20 @@ impl Trust {
     }
 }
 
-/// A device's certificate, and what to write down of it.
+/// A certificate that is about to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The id of the CA that will sign it.
+    pub ca: String,
+    pub life: Life,
+}
+
+/// A device's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issued {
     pub certificate_pem: String,
     /// All CAs that the device is to trust.
     pub ca_bundle_pem: String,
-    /// SHA-256 of its key, in hex.
-    pub fingerprint: String,
-    /// The id of the CA that signed it.
-    pub ca: String,
-    pub not_after: Timestamp,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -85,24 +88,27 @@ pub enum NotIssued {
 }
 
 impl Certificates {
-    /// A certificate for a device. Nothing in it but the key comes from the device.
-    pub fn issue(
-        &self,
-        key: &PublicKey,
-        name: &str,
-        namespace: &str,
-        now: Timestamp,
-    ) -> Result<Issued, NotIssued> {
+    /// What a certificate for a device would say now, so that it can be written down before there is one.
+    pub fn offer(&self, now: Timestamp) -> Result<Offer, NotIssued> {
         let authority = self.authority.as_ref().ok_or(NotIssued::NoCa)?;
         let ca = authority.pair.leaf();
         let life = device_life(now, self.client_days, ca.not_after()).ok_or(NotIssued::CaEnded)?;
-        let made = make::device(authority, key, name, namespace, life)?;
+        Ok(Offer { ca: id(ca), life })
+    }
+
+    /// The certificate that was offered. Nothing in it but the key comes from the device.
+    pub fn issue(
+        &self,
+        offer: &Offer,
+        key: &PublicKey,
+        name: &str,
+        namespace: &str,
+    ) -> Result<Issued, NotIssued> {
+        let authority = self.authority.as_ref().ok_or(NotIssued::NoCa)?;
+        let made = make::device(authority, key, name, namespace, offer.life)?;
         Ok(Issued {
             certificate_pem: made.pem(),
             ca_bundle_pem: self.ca_bundle_pem().unwrap_or_default(),
-            fingerprint: key.fingerprint(),
-            ca: id(ca),
-            not_after: made.not_after(),
         })
     }
 

@@ -47,10 +47,10 @@ fn phase(change: Option<Change>) -> Option<&'static str> {
 
 #[test]
 fn a_device_at_rest_costs_nothing_and_one_of_flotta_gets_our_finalizer_for_theirs() {
-    assert_eq!(decide(&of(vec![device("a"), device("b")]), &settings(true)), None);
+    assert_eq!(decide(&of(vec![device("a"), device("b")]), &settings(true), false), None);
     let theirs = EdgeDeviceFacts { finalizers: vec!["device-finalizer".into()], ..device("b") };
     let Some(Change::PatchDevice { namespace, patch }) =
-        decide(&of(vec![device("a"), theirs]), &settings(true))
+        decide(&of(vec![device("a"), theirs]), &settings(true), false)
     else {
         panic!()
     };
@@ -63,29 +63,38 @@ fn a_deleted_device_is_buried_then_its_request_goes_then_the_finalizer() {
     let mut entry = of(vec![deleted.clone()]);
     entry.signed_request = Some(SignedRequestFacts { approved: true, ..asked("") });
     let settings = settings(false);
-    assert_eq!(decide(&entry, &settings), Some(Change::Bury { namespace: "a".into() }));
+    assert_eq!(decide(&entry, &settings, false), Some(Change::Bury { namespace: "a".into() }));
     let stone = tombstone("edge1", &deleted, &settings, now());
     assert_eq!((stone.until, stone.uid.as_str()), (after(now(), 99), "uid-a"));
     entry.tombstones.push(stone);
-    assert_eq!(decide(&entry, &settings), Some(Change::DeleteRequest));
+    assert_eq!(decide(&entry, &settings, false), Some(Change::DeleteRequest));
     entry.signed_request = None;
-    let Some(Change::PatchDevice { patch, .. }) = decide(&entry, &settings) else { panic!() };
+    let Some(Change::PatchDevice { patch, .. }) = decide(&entry, &settings, false) else {
+        panic!()
+    };
     assert_eq!(patch.finalizers, Some(vec![]));
     entry.devices[0].finalizers = vec!["other".into()];
-    assert_eq!(decide(&entry, &settings), None, "who else holds it back is not our business");
+    assert_eq!(
+        decide(&entry, &settings, false),
+        None,
+        "who else holds it back is not our business"
+    );
 }
 
 #[test]
 fn a_tombstone_is_for_one_object_and_only_where_there_may_be_a_certificate() {
     let never = EdgeDeviceFacts { being_deleted: true, unclaimed: true, ..device("a") };
-    assert!(matches!(decide(&of(vec![never]), &settings(true)), Some(Change::PatchDevice { .. })));
+    assert!(matches!(
+        decide(&of(vec![never]), &settings(true), false),
+        Some(Change::PatchDevice { .. })
+    ));
     let flotta = EdgeDeviceFacts { being_deleted: true, ..device("a") };
     let buried = tombstone("edge1", &flotta, &settings(true), now());
     assert_eq!(buried.until, after(now(), 10 * 86_400), "as long as what is handed out today");
     let mut entry = of(vec![flotta]);
-    assert!(matches!(decide(&entry, &settings(true)), Some(Change::Bury { .. })));
+    assert!(matches!(decide(&entry, &settings(true), false), Some(Change::Bury { .. })));
     entry.tombstones = vec![Tombstone { uid: "earlier".into(), ..buried }];
-    assert!(matches!(decide(&entry, &settings(true)), Some(Change::Bury { .. })));
+    assert!(matches!(decide(&entry, &settings(true), false), Some(Change::Bury { .. })));
 }
 
 #[test]
@@ -93,14 +102,14 @@ fn an_edgedevice_that_was_made_anew_ends_the_tombstone() {
     let mut entry = of(vec![device("a")]);
     entry.tombstones = vec![tombstone("edge1", &device("a"), &settings(true), now())];
     let dropped = Some(Change::DropTombstone { namespace: "a".into() });
-    assert_eq!(decide(&entry, &settings(true)), dropped);
+    assert_eq!(decide(&entry, &settings(true), false), dropped);
 }
 
 #[test]
 fn a_request_that_is_approved_becomes_a_device_and_one_that_is_not_waits() {
     let decided = |request: SignedRequestFacts, auto_approval: bool| {
         let entry = Entry { signed_request: Some(request), ..Entry::default() };
-        decide(&entry, &settings(auto_approval))
+        decide(&entry, &settings(auto_approval), false)
     };
     let made = |namespace: &str, set: Option<&str>| {
         let (namespace, set) = (namespace.to_owned(), set.map(str::to_owned));
@@ -128,7 +137,17 @@ fn a_request_says_what_became_of_it_once_and_makes_no_second_device() {
     let approved = SignedRequestFacts { approved: true, ..asked("b") };
     let mut entry = of(vec![device("a")]);
     entry.signed_request = Some(approved.clone());
-    assert_eq!(phase(decide(&entry, &settings(false))), Some("approved"));
+    assert_eq!(phase(decide(&entry, &settings(false), false)), Some("approved"));
     entry.signed_request = Some(SignedRequestFacts { phase: Some("approved".into()), ..approved });
-    assert_eq!(decide(&entry, &settings(false)), None);
+    assert_eq!(decide(&entry, &settings(false), false), None);
+}
+
+#[test]
+fn when_the_crd_goes_its_devices_are_let_go_and_nobody_is_buried() {
+    let deleted = EdgeDeviceFacts { being_deleted: true, keys: Ok(keys()), ..device("a") };
+    let Some(Change::PatchDevice { patch, .. }) = decide(&of(vec![deleted]), &settings(true), true)
+    else {
+        panic!()
+    };
+    assert_eq!(patch.finalizers, Some(vec![]));
 }

@@ -1,0 +1,191 @@
+//! One write for a device, and what is there afterwards: if the answer was lost or is no, a live read tells.
+
+use std::collections::BTreeMap;
+
+use flashjob_api::edge::Hardware;
+use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts};
+use flashjob_plan::edge::finalizers::FINALIZER;
+use flashjob_plan::edge::keys;
+use flashjob_plan::edge::labels;
+use flashjob_plan::edge::request::{DevicePatch, NewDevice};
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Map, Value, json};
+
+use super::input::{There, WriteError, Written};
+use super::{observe, slim};
+use crate::engine::pool::Caller;
+use crate::engine::write::ObjectId;
+use crate::engine::{read, status, write};
+use crate::process::client::error_message;
+
+/// A write for one device.
+pub struct Write {
+    pub caller: Caller,
+    /// The device's.
+    pub name: String,
+    /// Of the object.
+    pub namespace: String,
+    pub now: Timestamp,
+}
+
+impl Write {
+    pub async fn create_device(self, new: NewDevice) -> Written {
+        let mut labels = new.labels;
+        labels.insert(labels::UNCLAIMED.to_owned(), "true".to_owned());
+        labels.extend(new.set.map(|set| (labels::SET.to_owned(), set)));
+        let annotations: BTreeMap<_, _> =
+            new.keys.map(|keys| (keys::ANNOTATION, keys.write())).into_iter().collect();
+        let object = json!({
+            "apiVersion": "management.project-flotta.io/v1alpha1",
+            "kind": "EdgeDevice",
+            "metadata": {
+                "name": self.name, "namespace": self.namespace,
+                "labels": labels, "annotations": annotations, "finalizers": [FINALIZER],
+            },
+            "spec": { "requestTime": seconds(self.now) },
+        });
+        let created = self.create::<slim::EdgeDevice>(&object).await;
+        self.device(created, false).await
+    }
+
+    pub async fn patch_device(self, device: &EdgeDeviceFacts, patch: DevicePatch) -> Written {
+        let mut metadata = Map::new();
+        if let Some(keys) = patch.keys {
+            metadata.insert("annotations".into(), json!({ (keys::ANNOTATION): keys.write() }));
+        }
+        let mut labels: Map<_, _> =
+            patch.labels.into_iter().map(|(label, value)| (label, Value::from(value))).collect();
+        if patch.claimed {
+            labels.insert(labels::UNCLAIMED.to_owned(), Value::Null);
+        }
+        if !labels.is_empty() {
+            metadata.insert("labels".into(), labels.into());
+        }
+        if let Some(finalizers) = patch.finalizers {
+            metadata.insert("finalizers".into(), json!(finalizers));
+        }
+        let (change, version) = (json!({ "metadata": metadata }), device.resource_version.to_string());
+        let patched =
+            write::patch::<slim::EdgeDevice>(&self.caller, self.id(&device.uid), &version, change);
+        let patched = patched.await;
+        self.device(patched, false).await
+    }
+
+    pub async fn hardware(self, device: &EdgeDeviceFacts, hardware: &Hardware) -> Written {
+        let add = if device.has_status {
+            json!({ "op": "add", "path": "/status/hardware", "value": hardware })
+        } else {
+            json!({ "op": "add", "path": "/status", "value": { "hardware": hardware } })
+        };
+        let test = json!({ "op": "test", "path": "/metadata/uid", "value": device.uid });
+        let patch = json!([test, add]);
+        let patched = status::write(&self.caller, &self.namespace, &self.name, patch).await;
+        self.device(patched, true).await
+    }
+
+    pub async fn create_request(
+        self,
+        target: &str,
+        hardware: Option<Hardware>,
+        model: Option<String>,
+    ) -> Written {
+        let object = json!({
+            "apiVersion": "management.project-flotta.io/v1alpha1",
+            "kind": "EdgeDeviceSignedRequest",
+            "metadata": { "name": self.name, "namespace": self.namespace },
+            "spec": {
+                "targetNamespace": target,
+                "approved": false,
+                "features": { "modelName": model, "hardware": hardware },
+            },
+        });
+        let created = self.create::<slim::SignedRequest>(&object).await;
+        self.request(created).await
+    }
+
+    pub async fn request_status(
+        self,
+        request: &SignedRequestFacts,
+        phase: &str,
+        message: &str,
+    ) -> Written {
+        let condition = json!({
+            "type": phase, "status": "True", "message": message,
+            "lastTransitionTime": seconds(self.now),
+        });
+        let change = json!({
+            "metadata": { "uid": request.uid },
+            "status": { "phase": phase, "conditions": [condition] },
+        });
+        let api = self.api::<slim::SignedRequest>();
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&change));
+        let patched = self.caller.call(api.patch_status(&self.name, &params, &patch)).await;
+        self.request(patched).await
+    }
+
+    pub async fn delete_request(self, request: &SignedRequestFacts) -> Written {
+        let deleted = write::delete::<slim::SignedRequest>(&self.caller, self.id(&request.uid)).await;
+        match deleted {
+            Ok(()) => {
+                let found = read::live(&self.caller, &self.api::<slim::SignedRequest>(), &self.name);
+                let found = found.await.map(|object| observe::signed_request(&object).1);
+                Written { there: There::Request(found), error: None }
+            }
+            Err(error) => self.request(Err(error)).await,
+        }
+    }
+
+    fn api<K: crate::engine::slim::Slim>(&self) -> Api<K> {
+        Api::namespaced(self.caller.client.clone(), &self.namespace)
+    }
+
+    fn id<'a>(&'a self, uid: &'a str) -> ObjectId<'a> {
+        ObjectId { namespace: &self.namespace, name: &self.name, uid }
+    }
+
+    async fn create<K: crate::engine::slim::Slim>(&self, object: &Value) -> kube::Result<K> {
+        let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        let request = kube::core::Request::new(self.api::<K>().resource_url());
+        let request = request.create(&PostParams::default(), body);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.caller.call(self.caller.client.request(request)).await
+    }
+
+    async fn device(self, answer: kube::Result<slim::EdgeDevice>, hardware: bool) -> Written {
+        let (found, error) = match answer {
+            Ok(object) => (Some(object), None),
+            Err(error) => {
+                let found = read::live(&self.caller, &self.api::<slim::EdgeDevice>(), &self.name);
+                (found.await, Some(WriteError::of(&error, hardware)))
+            }
+        };
+        let found = found.map(|object| observe::device(&object).1);
+        Written { there: There::Device(self.namespace, found), error }
+    }
+
+    async fn request(self, answer: kube::Result<slim::SignedRequest>) -> Written {
+        let (found, error) = match answer {
+            Ok(object) => (Some(object), None),
+            Err(error) => {
+                let found = read::live(&self.caller, &self.api::<slim::SignedRequest>(), &self.name);
+                (found.await, Some(WriteError::of(&error, false)))
+            }
+        };
+        let found = found.map(|object| observe::signed_request(&object).1);
+        Written { there: There::Request(found), error }
+    }
+}
+
+impl WriteError {
+    fn of(error: &kube::Error, hardware: bool) -> Self {
+        let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
+        Self { message: error_message(error), conflict, hardware }
+    }
+}
+
+/// Kubernetes' times have whole seconds.
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

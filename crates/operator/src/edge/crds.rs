@@ -1,0 +1,20 @@
+//! The CRDs that Edge works with.
+
+use crate::process::crds::Needed;
+
+const GROUP_VERSION: &str = "management.project-flotta.io/v1alpha1";
+const COMES_FROM: &str = "apply dist/install-edge.yaml or run `make deploy-edge`";
+
+pub const EDGE_DEVICES: Needed = Needed {
+    group_version: GROUP_VERSION,
+    resource: "edgedevices",
+    crd: "edgedevices.management.project-flotta.io",
+    comes_from: COMES_FROM,
+};
+
+pub const SIGNED_REQUESTS: Needed = Needed {
+    group_version: GROUP_VERSION,
+    resource: "edgedevicesignedrequest",
+    crd: "edgedevicesignedrequest.management.project-flotta.io",
+    comes_from: COMES_FROM,
+};

@@ -1,0 +1,160 @@
+//! Edge from the moment the lease is won to its end.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use flashjob_plan::edge::certificates::DeviceKeys;
+use flashjob_plan::edge::devices::Devices;
+use tokio::sync::{mpsc, watch};
+
+use super::args::EdgeOptions;
+use super::controller::{EdgeController, REQUESTS, TOMBSTONES};
+use super::device_api::DeviceApi;
+use super::input::Input;
+use super::metrics::EdgeMetrics;
+use super::serving::{self, Serving};
+use super::serving_label::ServingLabel;
+use super::shared::Shared;
+use super::tombstones::{self, Tombstones};
+use super::{certificates, server, watches};
+use crate::engine::fair_queue::Flow;
+use crate::engine::pool::{Caller, Pool};
+use crate::engine::queue::Queue;
+use crate::engine::watch::Watches;
+use crate::engine::{self, backoff};
+use crate::process::client::error_message;
+use crate::process::{self, clock};
+
+/// Inputs that may wait. Those of devices that come back all at once are among them.
+const MOST_INPUTS: usize = 4096;
+/// How old what is known of devices' keys may be when a CA is to be retired.
+const KEYS_EVERY: Duration = Duration::from_secs(5);
+/// How often tombstones that have done their work are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+
+/// Works until `stop` says so. The lease is held.
+pub async fn run(
+    process: process::Context,
+    options: EdgeOptions,
+    metrics: EdgeMetrics,
+    label: ServingLabel,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let client = process.client.clone();
+    let home = client.default_namespace().to_owned();
+    let pool = Pool::new(client.clone(), process.max_writes);
+    let caller = |key: &str| {
+        pool.caller(Flow { namespace: home.clone(), key: key.to_owned() }, false)
+    };
+    let (inputs, arriving) = mpsc::channel(MOST_INPUTS);
+    let (say_keys, keys) = watch::channel(None);
+    let certificates =
+        certificates::start(caller("certificates"), &home, options.certificates(), keys, clock::now);
+    metrics.follow(certificates.clone());
+    let settings = options.settings();
+    let shared = Arc::new(Shared::new(settings.clone(), certificates, metrics, Devices::default()));
+
+    let watches = Watches {
+        client: client.clone(),
+        namespace: None,
+        missing: process.missing.clone(),
+        metrics: process.metrics.clone(),
+        resync: process.resync,
+        inputs: inputs.clone(),
+    };
+    watches::start(&watches, &settings);
+    tokio::spawn(load_tombstones(caller(TOMBSTONES), home.clone(), inputs.clone()));
+    tokio::spawn(tell_keys(shared.clone(), say_keys));
+
+    let unknown = settings.namespaces.iter().cloned();
+    let unknown: HashSet<_> =
+        unknown.chain([REQUESTS.to_owned(), TOMBSTONES.to_owned()]).collect();
+    let controller = EdgeController {
+        shared: shared.clone(),
+        inputs: inputs.clone(),
+        queue: Queue::default(),
+        pool,
+        home,
+        tombstones: Tombstones::default(),
+        keys: HashMap::new(),
+        unknown,
+    };
+    let address = options.edge_bind_address.0.context("--edge-bind-address names no address")?;
+    let connections = usize::try_from(options.edge_max_connections).unwrap_or(usize::MAX);
+    let limits = server::Settings { max_connections: connections, ..server::Settings::default() };
+    let serving = serving::start(DeviceApi { shared, inputs }, address, limits)?;
+
+    // Devices have their grace before the controller ends: some of them wait for what it writes.
+    let (say_end, end) = watch::channel(false);
+    let serve = async {
+        let served = serve(serving, client, label, stop).await;
+        let _ = say_end.send(true);
+        served
+    };
+    tokio::join!(serve, engine::run(controller, arriving, end)).0
+}
+
+/// Lets the Service find this process while it listens.
+async fn serve(
+    mut serving: Serving,
+    client: kube::Client,
+    label: ServingLabel,
+    mut stop: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let work = async {
+        if (&mut serving.listening).await.is_ok() {
+            label.set(&client, true).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let gone = || anyhow::anyhow!("the device API has panicked");
+    tokio::select! {
+        () = work => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+        ended = &mut serving.ended => return ended.unwrap_or_else(|_| Err(gone())),
+    }
+    serving.stop();
+    let taken_off = tokio::time::timeout(Duration::from_secs(2), label.set(&client, false));
+    let (_, ended) = tokio::join!(taken_off, serving.ended);
+    ended.unwrap_or_else(|_| Err(gone()))
+}
+
+async fn load_tombstones(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
+    let mut failures = 0;
+    loop {
+        match tombstones::load(&caller, &home).await {
+            Ok(loaded) => {
+                let _ = inputs.send(Input::TombstonesLoaded(loaded)).await;
+                break;
+            }
+            Err(error) => {
+                let error = error_message(&error);
+                tracing::warn!(error, "tombstones could not be read and are tried again");
+                tokio::time::sleep(backoff::pause(failures)).await;
+                failures += 1;
+            }
+        }
+    }
+    while !inputs.is_closed() {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let _ = inputs.send(Input::Tombstones).await;
+    }
+}
+
+/// Says which CAs the keys of devices depend on, for whoever retires one.
+async fn tell_keys(shared: Arc<Shared>, keys: watch::Sender<Option<DeviceKeys>>) {
+    let mut told = None;
+    while !keys.is_closed() {
+        if shared.is_ready() {
+            let devices = shared.devices();
+            if told != Some(devices.changes()) {
+                told = Some(devices.changes());
+                keys.send_replace(Some(devices.keys_by_ca()));
+            }
+        }
+        let pause = if told.is_some() { KEYS_EVERY } else { Duration::from_millis(100) };
+        tokio::time::sleep(pause).await;
+    }
+}
