@@ -39,6 +39,9 @@ fn of<K: CustomResourceExt>() -> Value {
     let mut crd = crd::of::<K>();
     if let Some(root) = crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema") {
         ask_for_nothing(root);
+        if let Some(hardware) = root.pointer_mut("/properties/status/properties/hardware") {
+            take_the_unknown(hardware);
+        }
     }
     crd
 }
@@ -62,5 +65,21 @@ fn may_be_null(schema: &mut Value) {
     if let Value::Object(map) = schema {
         map.insert("nullable".into(), json!(true));
         ask_for_nothing(schema);
+    }
+}
+
+/// The original's sample of an EdgeDevice, and devices of its first months, have the hardware in snake_case. Server-side
+/// apply refuses a field that it does not know, and so does kubectl.
+fn take_the_unknown(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    if map.contains_key("properties") {
+        map.insert("x-kubernetes-preserve-unknown-fields".into(), json!(true));
+    }
+    for (key, value) in map {
+        match (key.as_str(), value) {
+            ("properties", Value::Object(fields)) => fields.values_mut().for_each(take_the_unknown),
+            ("items", entry) => take_the_unknown(entry),
+            _ => {}
+        }
     }
 }

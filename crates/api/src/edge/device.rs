@@ -29,6 +29,10 @@ pub struct DeviceStatus {
     /// The device's own word for its state: up or degraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// When the device was heard of last, in manifests of the original's first months. It is not written any more: the
+    /// condition Ready says whether the device reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen_time: Option<Time>,
     /// The version of the configuration that the device has carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_synced_resource_version: Option<String>,

@@ -60,7 +60,7 @@ pub struct ComponentMetrics {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsReceiver {
-    /// The address metrics are written to, such as https://metrics.example/api/v1/receive.
+    /// The address metrics are written to, with its scheme and path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The Secret whose ca.crt proves the server. Unset: the CAs of the device.

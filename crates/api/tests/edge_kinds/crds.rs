@@ -158,7 +158,8 @@ fn every_field_of_the_original_is_there() {
         (
             "edgedevices",
             "status",
-            "conditions dataObc deployments hardware lastSyncedResourceVersion phase running upgradeInformation workloads",
+            "conditions dataObc deployments hardware lastSeenTime lastSyncedResourceVersion phase running upgradeInformation \
+             workloads",
         ),
         (
             "edgedevices",

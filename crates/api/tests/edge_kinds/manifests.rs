@@ -1,7 +1,12 @@
 //! Objects as the original's users and its operator wrote them, read into the types.
 
-use flashjob_api::edge::{EdgeDeployment, EdgeDevice, EdgeDeviceSet, EdgeDeviceSignedRequest};
+use std::fs;
+use std::path::Path;
+
+use flashjob_api::edge::{EdgeDeployment, EdgeDevice, EdgeDeviceSet, EdgeDeviceSignedRequest, crd};
 use serde_json::{Value, json};
+
+use crate::read;
 
 fn of<K: serde::de::DeserializeOwned>(spec: Value, status: Value) -> K {
     let object = json!({ "metadata": { "name": "x" }, "spec": spec, "status": status });
@@ -77,4 +82,17 @@ fn conditions_in_small_letters_are_read() {
     assert_eq!(conditions[0].type_.as_deref(), Some("approved"));
     assert_eq!(conditions[0].status.as_deref(), Some("true"));
     assert_eq!(request.spec.approved, Some(true));
+}
+
+/// Every field of a sample is one that the types know, and none is lost between reading and writing.
+#[test]
+fn the_samples_are_read_whole() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/samples");
+    for plural in crd::NAMES {
+        let singular = crd::named(plural).unwrap()["spec"]["names"]["singular"].clone();
+        let name = format!("management_v1alpha1_{}.yaml", singular.as_str().unwrap());
+        let text = fs::read_to_string(samples.join(&name)).unwrap();
+        let sample: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read(plural, sample.clone()), Ok(sample), "{name}");
+    }
 }

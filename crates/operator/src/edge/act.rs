@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::input::{There, WriteError, Written};
 use super::{observe, slim};
 use crate::engine::pool::Caller;
+use crate::engine::slim::Slim;
 use crate::engine::write::ObjectId;
 use crate::engine::{read, status, write};
 use crate::process::client::error_message;
@@ -129,23 +130,28 @@ impl Write {
         let deleted = write::delete::<slim::SignedRequest>(&self.caller, self.id(&request.uid)).await;
         match deleted {
             Ok(()) => {
-                let found = read::live(&self.caller, &self.api::<slim::SignedRequest>(), &self.name);
-                let found = found.await.map(|object| observe::signed_request(&object).1);
+                let found = self.live::<slim::SignedRequest>().await;
+                let found = found.map(|object| observe::signed_request(&object).1);
                 Written { there: There::Request(found), error: None }
             }
             Err(error) => self.request(Err(error)).await,
         }
     }
 
-    fn api<K: crate::engine::slim::Slim>(&self) -> Api<K> {
+    fn api<K: Slim>(&self) -> Api<K> {
         Api::namespaced(self.caller.client.clone(), &self.namespace)
+    }
+
+    /// What is there now.
+    async fn live<K: Slim>(&self) -> Option<K> {
+        read::live(&self.caller, &self.api(), &self.name).await
     }
 
     fn id<'a>(&'a self, uid: &'a str) -> ObjectId<'a> {
         ObjectId { namespace: &self.namespace, name: &self.name, uid }
     }
 
-    async fn create<K: crate::engine::slim::Slim>(&self, object: &Value) -> kube::Result<K> {
+    async fn create<K: Slim>(&self, object: &Value) -> kube::Result<K> {
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request = kube::core::Request::new(self.api::<K>().resource_url());
         let request = request.create(&PostParams::default(), body);
@@ -157,8 +163,7 @@ impl Write {
         let (found, error) = match answer {
             Ok(object) => (Some(object), None),
             Err(error) => {
-                let found = read::live(&self.caller, &self.api::<slim::EdgeDevice>(), &self.name);
-                (found.await, Some(WriteError::of(&error, hardware)))
+                (self.live().await, Some(WriteError::of(&error, hardware)))
             }
         };
         let found = found.map(|object| observe::device(&object).1);
@@ -169,8 +174,7 @@ impl Write {
         let (found, error) = match answer {
             Ok(object) => (Some(object), None),
             Err(error) => {
-                let found = read::live(&self.caller, &self.api::<slim::SignedRequest>(), &self.name);
-                (found.await, Some(WriteError::of(&error, false)))
+                (self.live().await, Some(WriteError::of(&error, false)))
             }
         };
         let found = found.map(|object| observe::signed_request(&object).1);

@@ -7,6 +7,7 @@ mod crash;
 mod crds;
 mod deletion;
 mod devices;
+mod edge_kinds;
 mod edits;
 mod faults;
 mod foreign;
