@@ -153,6 +153,14 @@ impl Client {
         }
     }
 
+    /// Sees to it that there is a connection.
+    pub async fn open(&self, credential: &Arc<Credential>, deadline: Duration) -> Result<()> {
+        let opened = timeout(deadline, self.connection(credential)).await;
+        opened
+            .with_context(|| format!("no connection to {} within {deadline:?}", self.server))??;
+        Ok(())
+    }
+
     /// Ends the connection. Who is in the middle of a request on it may finish that.
     pub async fn close(&self) {
         *self.open.lock().await = None;

@@ -12,6 +12,7 @@ mod options;
 mod ours;
 mod state;
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -183,6 +184,12 @@ impl Device {
     /// Its gateway says that it is there.
     pub async fn say_connection_status(&self) -> Result<Answer> {
         self.itself().say_connection_status().await
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(&self.id()).finish()
     }
 }
 

@@ -138,6 +138,7 @@ impl Wire {
                 self.wait_in_vain("the answer was lost").await
             }
             Fate::Cut => {
+                client.open(credential, deadline).await?;
                 let _ = timeout(CUT_AFTER, send()).await;
                 client.close().await;
                 bail!("the connection was cut")

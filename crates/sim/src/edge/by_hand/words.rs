@@ -9,13 +9,15 @@ use crate::edge::operation::Operation;
 pub(super) struct Words {
     id: String,
     last: BTreeMap<Operation, (Outcome, Option<String>)>,
+    /// Why there was no answer, as long as there is none.
+    silence: Option<String>,
     knocks: u64,
     beats: u64,
 }
 
 impl Words {
     pub fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), last: BTreeMap::new(), knocks: 0, beats: 0 }
+        Self { id: id.to_owned(), last: BTreeMap::new(), silence: None, knocks: 0, beats: 0 }
     }
 
     /// A line, or nothing.
@@ -40,11 +42,14 @@ impl Words {
     fn told(&mut self, told: &Told) -> Option<String> {
         let now = (told.outcome, told.reason.clone());
         let same = self.last.insert(told.operation, now.clone()) == Some(now);
+        if told.outcome != Outcome::NoAnswer {
+            self.silence = None;
+        }
         match (told.operation, told.outcome) {
             (Operation::Enrol, Outcome::Status(200)) => {
                 self.knocks += 1;
                 Some(format!(
-                    "has asked {} times to be let in and waits. Until somebody approves of it: kubectl edit \
+                    "asks to be let in (try {}) and waits until somebody approves of it: kubectl edit \
                      edgedevicesignedrequest {}, and set approved to true",
                     self.knocks, self.id
                 ))
@@ -63,11 +68,16 @@ impl Words {
                 Some(format!("{operation}: {status}, {why}{}", advice(operation, status)))
             }
             (operation, Outcome::NoAnswer) => {
-                let why = told.reason.as_deref().unwrap_or_default();
-                Some(format!(
+                let why = told.reason.clone().unwrap_or_default();
+                if self.silence.as_ref() == Some(&why) {
+                    return (!operation.is_in()).then(|| format!("{operation}: still no answer"));
+                }
+                let text = format!(
                     "{operation}: {why}. It tries again; see whether the server runs, and whether --server, --server-name \
                      and ca.pem are right"
-                ))
+                );
+                self.silence = Some(why);
+                Some(text)
             }
         }
     }
