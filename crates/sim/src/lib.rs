@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Devices are played too: [`flashjob::Board`] is an ESP32 on a loopback address, with the [`flashjob::attestation`] service that
-//! vouches for it. They need no cluster, and `flashjob-sim boards` runs them alone.
+//! vouches for it. They need no cluster, and `flashjob-sim boards` runs them alone. [`edge::Device`] is a Linux device that
+//! registers and fetches what it is to run; it needs an address to call.
 //!
 //! [`flashjob::Site`] puts all of it together, with the real operator: for tests, and for what `flashjob-sim demo` shows.
 //!
@@ -21,6 +22,7 @@
 
 pub mod clock;
 pub mod cluster;
+pub mod edge;
 pub mod flashjob;
 pub mod http;
 mod lock;

@@ -1,4 +1,4 @@
-//! `flashjob-sim`: parses, then runs boards until it is told to stop, the demo, or a measurement.
+//! `flashjob-sim`: parses, then runs boards or an edge device until it is told to stop, the demo, or a measurement.
 
 #![warn(clippy::too_many_lines)]
 
@@ -6,6 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use flashjob_sim::edge::args::Device;
+use flashjob_sim::edge::by_hand;
 use flashjob_sim::flashjob::args::{Boards, Demo, Scale};
 use flashjob_sim::flashjob::{boards, demo, scale};
 
@@ -21,6 +23,8 @@ struct Args {
 enum Command {
     /// Run simulated ESP32 boards until Ctrl-C
     Boards(Boards),
+    /// Run a simulated Linux device that registers at the device API, until Ctrl-C
+    Device(Device),
     /// Flash simulated boards with the real operator and flasher, and hold the job's account against theirs
     Demo(Demo),
     /// Flash many simulated boards with the real operator and flasher, and measure it
@@ -31,6 +35,7 @@ enum Command {
 async fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Boards(wanted) => boards::run(wanted).await,
+        Command::Device(wanted) => by_hand::run(wanted).await,
         Command::Demo(wanted) => demo::run(wanted).await,
         Command::Scale(wanted) => scale::run(wanted).await,
     };

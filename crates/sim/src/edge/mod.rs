@@ -1,0 +1,27 @@
+//! What stands around the device API: Linux devices as their agents behave, one or a fleet, and the net between.
+//!
+//! ```text
+//!   Fleet ──▶ Device ──▶ Wire ──▶ Client ──▶ the device API
+//!               │        loses,    TLS 1.3,
+//!             Ledger     repeats   h1 or h2
+//! ```
+
+pub mod args;
+pub mod bundle;
+pub mod by_hand;
+pub mod client;
+mod credential;
+pub mod device;
+pub mod fleet;
+pub mod ledger;
+mod operation;
+pub mod wire;
+
+pub use bundle::Bundle;
+pub use client::{Answer, Call, Client, Protocol};
+pub use credential::{Clock, Credential};
+pub use device::{Device, DeviceOptions, Identity, Manner};
+pub use fleet::{Fleet, FleetOptions};
+pub use ledger::{DeviceLedger, Outcome};
+pub use operation::Operation;
+pub use wire::{Fate, Wire, WireOptions};
