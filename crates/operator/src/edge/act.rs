@@ -67,7 +67,8 @@ impl Write {
         if let Some(finalizers) = patch.finalizers {
             metadata.insert("finalizers".into(), json!(finalizers));
         }
-        let (change, version) = (json!({ "metadata": metadata }), device.resource_version.to_string());
+        let (change, version) =
+            (json!({ "metadata": metadata }), device.resource_version.to_string());
         let patched =
             write::patch::<slim::EdgeDevice>(&self.caller, self.id(&device.uid), &version, change);
         let patched = patched.await;
@@ -127,7 +128,8 @@ impl Write {
     }
 
     pub async fn delete_request(self, request: &SignedRequestFacts) -> Written {
-        let deleted = write::delete::<slim::SignedRequest>(&self.caller, self.id(&request.uid)).await;
+        let deleted =
+            write::delete::<slim::SignedRequest>(&self.caller, self.id(&request.uid)).await;
         match deleted {
             Ok(()) => {
                 let found = self.live::<slim::SignedRequest>().await;
@@ -162,20 +164,16 @@ impl Write {
     async fn device(self, answer: kube::Result<slim::EdgeDevice>, hardware: bool) -> Written {
         let (found, error) = match answer {
             Ok(object) => (Some(object), None),
-            Err(error) => {
-                (self.live().await, Some(WriteError::of(&error, hardware)))
-            }
+            Err(error) => (self.live().await, Some(WriteError::of(&error, hardware))),
         };
-        let found = found.map(|object| observe::device(&object).1);
+        let found = found.map(|object| Box::new(observe::device(&object).1));
         Written { there: There::Device(self.namespace, found), error }
     }
 
     async fn request(self, answer: kube::Result<slim::SignedRequest>) -> Written {
         let (found, error) = match answer {
             Ok(object) => (Some(object), None),
-            Err(error) => {
-                (self.live().await, Some(WriteError::of(&error, false)))
-            }
+            Err(error) => (self.live().await, Some(WriteError::of(&error, false))),
         };
         let found = found.map(|object| observe::signed_request(&object).1);
         Written { there: There::Request(found), error }

@@ -1,6 +1,6 @@
 //! Flags of Edge, and the environment of the original.
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use flashjob_plan::edge::facts::Settings;
 
 use super::certificates::CertificateSettings;
@@ -32,7 +32,8 @@ pub struct EdgeOptions {
     pub edge_domain: String,
 
     /// Whether the server's certificate is good for localhost, too
-    #[arg(long, env = "TLS_LOCALHOST_ENABLED", default_value = "true", value_name = "BOOL", value_parser = boolean)]
+    #[arg(long, env = "TLS_LOCALHOST_ENABLED", default_value = "true", value_name = "BOOL", value_parser = boolean,
+          action = ArgAction::Set)]
     pub edge_localhost: bool,
 
     /// How many days a device's certificate is good
@@ -41,11 +42,13 @@ pub struct EdgeOptions {
     pub edge_client_days: u32,
 
     /// Let devices in without anybody's leave
-    #[arg(long, env = "AUTO_APPROVAL_PROCESS", default_value = "true", value_name = "BOOL", value_parser = boolean)]
+    #[arg(long, env = "AUTO_APPROVAL_PROCESS", default_value = "true", value_name = "BOOL", value_parser = boolean,
+          action = ArgAction::Set)]
     pub edge_auto_approval: bool,
 
     /// Make an ObjectBucketClaim for each device, where the cluster has such
-    #[arg(long, env = "OBC_AUTO_CREATE", default_value = "true", value_name = "BOOL", value_parser = boolean, hide = true)]
+    #[arg(long, env = "OBC_AUTO_CREATE", default_value = "true", value_name = "BOOL", value_parser = boolean,
+          action = ArgAction::Set, hide = true)]
     pub edge_auto_buckets: bool,
 
     /// The Pod that this process is in, for the label that the Service selects

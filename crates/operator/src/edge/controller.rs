@@ -267,7 +267,9 @@ impl EdgeController {
                 self.spawn(name, write.create_device(new));
             }
             Change::PatchDevice { namespace, patch } => {
-                let Some(device) = entry.device(&namespace).cloned() else { return self.done(name) };
+                let Some(device) = entry.device(&namespace).cloned() else {
+                    return self.done(name);
+                };
                 let write = self.start(name, &namespace);
                 self.spawn(name, async move { write.patch_device(&device, patch).await });
             }
@@ -281,14 +283,18 @@ impl EdgeController {
             }
             Change::CreateRequest { namespace } => {
                 let write = self.start(name, &first);
-                self.spawn(name, async move {
-                    write.create_request(&namespace, hardware, model).await
-                });
+                self.spawn(
+                    name,
+                    async move { write.create_request(&namespace, hardware, model).await },
+                );
             }
             Change::RequestStatus { phase, message } => {
                 let Some(request) = entry.signed_request else { return self.done(name) };
                 let write = self.start(name, &first);
-                self.spawn(name, async move { write.request_status(&request, phase, message).await });
+                self.spawn(
+                    name,
+                    async move { write.request_status(&request, phase, message).await },
+                );
             }
             Change::DeleteRequest => {
                 let Some(request) = entry.signed_request else { return self.done(name) };
@@ -340,7 +346,7 @@ impl EdgeController {
     fn written(&mut self, name: &str, written: Written) {
         let mut devices = self.shared.change();
         match written.there {
-            There::Device(_, Some(device)) => devices.wrote_device(name, device),
+            There::Device(_, Some(device)) => devices.wrote_device(name, *device),
             There::Device(namespace, None) => devices.no_device(name, &namespace),
             There::Request(Some(request)) => devices.see_request(name, request),
             There::Request(None) => devices.lose_request(name, None),
@@ -354,7 +360,11 @@ impl EdgeController {
                 key.conflicts = 0;
             }
             Some(error) if error.hardware => {
-                tracing::warn!(device = name, error = error.message, "what a device is made of could not be written");
+                tracing::warn!(
+                    device = name,
+                    error = error.message,
+                    "what a device is made of could not be written"
+                );
                 if let Some(asked) = key.waiting.front_mut()
                     && let Wish::Registration(wish) = &mut asked.request.wish
                 {
@@ -384,7 +394,9 @@ impl EdgeController {
     fn disconnected(&mut self, name: &str, namespace: &str) {
         let mut devices = self.shared.change();
         let tombstone = devices.entry(name).and_then(|entry| entry.tombstone(namespace));
-        let Some(mut tombstone) = tombstone.filter(|t| t.fetched.is_none()).cloned() else { return };
+        let Some(mut tombstone) = tombstone.filter(|t| t.fetched.is_none()).cloned() else {
+            return;
+        };
         tombstone.fetched = Some(clock::now());
         devices.put_tombstone(tombstone.clone());
         drop(devices);
@@ -413,7 +425,10 @@ impl EdgeController {
                     (End::Written, Some(tombstone)) => devices.put_tombstone(tombstone),
                     (End::Written, None) => devices.drop_tombstone(&name, &namespace),
                     (End::CrdEnds, _) => {
-                        tracing::warn!(device = name, "the CRD of EdgeDevices is being deleted: this one is let go, and its device is not disconnected");
+                        tracing::warn!(
+                            device = name,
+                            "the CRD of EdgeDevices is being deleted: this one is let go, and its device is not disconnected"
+                        );
                         self.keys.entry(name.clone()).or_default().crd_ends = true;
                     }
                 }

@@ -296,8 +296,9 @@ fn content<T: DeserializeOwned + Default>(message: Message) -> Result<T, DeviceA
         return Ok(T::default());
     }
     let directive = message.directive;
-    serde_json::from_value(message.content)
-        .map_err(|error| bad(format!("the content does not fit the directive {directive}: {error}")))
+    serde_json::from_value(message.content).map_err(|error| {
+        bad(format!("the content does not fit the directive {directive}: {error}"))
+    })
 }
 
 fn bad(why: String) -> DeviceAnswer {

@@ -16,7 +16,10 @@ pub enum Input {
     /// A device asks for something that has to be written down first.
     Asked(Box<Asked>),
     /// A device was told to disconnect, by its name, because of the tombstone of this namespace.
-    Disconnected { name: String, namespace: String },
+    Disconnected {
+        name: String,
+        namespace: String,
+    },
     /// A write for this name was answered.
     Written(String, Box<Written>),
     TombstonesLoaded(Loaded),
@@ -47,7 +50,7 @@ pub struct Written {
 
 pub enum There {
     /// In this namespace.
-    Device(String, Option<EdgeDeviceFacts>),
+    Device(String, Option<Box<EdgeDeviceFacts>>),
     Request(Option<SignedRequestFacts>),
 }
 

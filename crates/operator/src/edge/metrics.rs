@@ -83,7 +83,8 @@ impl EdgeMetrics {
 
     /// The counters of the original, for dashboards that know them.
     pub fn register_original(&self, registry: &mut Registry) {
-        let (r, flotta) = (registry.sub_registry_with_prefix("flotta_api_edge_devices"), &self.inner.flotta);
+        let (r, flotta) =
+            (registry.sub_registry_with_prefix("flotta_api_edge_devices"), &self.inner.flotta);
         let mut add = |name: &str, help: &str, counter: &OriginalCounter| {
             r.register(name, help, counter.clone());
         };

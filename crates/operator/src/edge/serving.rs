@@ -58,7 +58,8 @@ async fn run(
     };
     let Some(first) = first else { return Ok(()) };
     let key = ServerKey::new(first);
-    let listener = listen(address).with_context(|| format!("devices cannot be served on {address}"))?;
+    let listener =
+        listen(address).with_context(|| format!("devices cannot be served on {address}"))?;
     let address = listener.local_addr().context("the device API has no address")?;
     tracing::info!(%address, "serving devices");
     let _ = say_listening.send(address);

@@ -45,13 +45,17 @@ pub async fn run(
     let client = process.client.clone();
     let home = client.default_namespace().to_owned();
     let pool = Pool::new(client.clone(), process.max_writes);
-    let caller = |key: &str| {
-        pool.caller(Flow { namespace: home.clone(), key: key.to_owned() }, false)
-    };
+    let caller =
+        |key: &str| pool.caller(Flow { namespace: home.clone(), key: key.to_owned() }, false);
     let (inputs, arriving) = mpsc::channel(MOST_INPUTS);
     let (say_keys, keys) = watch::channel(None);
-    let certificates =
-        certificates::start(caller("certificates"), &home, options.certificates(), keys, clock::now);
+    let certificates = certificates::start(
+        caller("certificates"),
+        &home,
+        options.certificates(),
+        keys,
+        clock::now,
+    );
     metrics.follow(certificates.clone());
     let settings = options.settings();
     let shared = Arc::new(Shared::new(settings.clone(), certificates, metrics, Devices::default()));
@@ -69,8 +73,7 @@ pub async fn run(
     tokio::spawn(tell_keys(shared.clone(), say_keys));
 
     let unknown = settings.namespaces.iter().cloned();
-    let unknown: HashSet<_> =
-        unknown.chain([REQUESTS.to_owned(), TOMBSTONES.to_owned()]).collect();
+    let unknown: HashSet<_> = unknown.chain([REQUESTS.to_owned(), TOMBSTONES.to_owned()]).collect();
     let controller = EdgeController {
         shared: shared.clone(),
         inputs: inputs.clone(),

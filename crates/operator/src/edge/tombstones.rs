@@ -135,7 +135,8 @@ impl Tombstones {
                 Some((End::Written, changes))
             }
             Ok(End::CrdEnds) => {
-                let (buried, others) = changes.into_iter().partition(|(_, t)| is_burial(t.as_ref()));
+                let (buried, others) =
+                    changes.into_iter().partition(|(_, t)| is_burial(t.as_ref()));
                 self.wait_on(others);
                 Some((End::CrdEnds, buried))
             }
@@ -213,7 +214,8 @@ async fn create(
     name: &str,
     data: serde_json::Map<String, Value>,
 ) -> kube::Result<slim::ConfigMap> {
-    let data: serde_json::Map<_, _> = data.into_iter().filter(|(_, text)| !text.is_null()).collect();
+    let data: serde_json::Map<_, _> =
+        data.into_iter().filter(|(_, text)| !text.is_null()).collect();
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": name, "namespace": home, "labels": { (LABEL): "true" } },
@@ -222,7 +224,8 @@ async fn create(
     let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
     let api: Api<slim::ConfigMap> = Api::namespaced(caller.client.clone(), home);
     let request = kube::core::Request::new(api.resource_url());
-    let request = request.create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)?;
+    let request =
+        request.create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)?;
     caller.call(caller.client.request(request)).await
 }
 
@@ -266,7 +269,9 @@ fn read_shard(map: &slim::ConfigMap) -> (Shard, Vec<Tombstone>) {
             }
             None => {
                 let map = map.name_any();
-                tracing::warn!("the tombstone {key:.40} in ConfigMap {map} cannot be read; nobody is disconnected by it");
+                tracing::warn!(
+                    "the tombstone {key:.40} in ConfigMap {map} cannot be read; nobody is disconnected by it"
+                );
             }
         }
     }

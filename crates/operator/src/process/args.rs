@@ -33,8 +33,13 @@ pub struct ProcessOptions {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    #[arg(long, env = "RUST_LOG", value_name = "FILTER", help = "Which log lines are written, such as debug or \
-          flashjob_operator=debug,kube=info [default: info]")]
+    #[arg(
+        long,
+        env = "RUST_LOG",
+        value_name = "FILTER",
+        help = "Which log lines are written, such as debug or \
+          flashjob_operator=debug,kube=info [default: info]"
+    )]
     pub log: Option<String>,
 
     /// The same in the words of Flotta; the flag comes first

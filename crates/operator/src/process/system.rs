@@ -91,11 +91,7 @@ pub async fn lead(system: Box<dyn System>, surroundings: Surroundings) -> anyhow
         None => system.lease().to_owned(),
     };
     let home = &config.default_namespace;
-    let standing_by = system.stand_by(lease_client.clone());
-    let standing_by = async {
-        standing_by.await;
-        std::future::pending::<()>().await;
-    };
+    let standing_by = system.stand_by(lease_client.clone()).then(|()| std::future::pending::<()>());
     let mut holder = lease::Holder::new(lease_client, home, &lease_name, &identity, window.clone());
     let mut told = stop.clone();
     if options.leader_elect {

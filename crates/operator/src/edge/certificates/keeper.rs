@@ -181,11 +181,16 @@ impl Keeper {
         for problem in problems.iter().filter(|problem| !before.problems.contains(problem)) {
             tracing::warn!("{problem}");
         }
+        let registration = self.registration.as_ref().map(|kept| kept.secret.name_any());
+        if let Some(secret) = registration.as_ref().filter(|_| registration != before.registration)
+        {
+            tracing::info!("devices register with what is in Secret {secret}");
+        }
         let trust = authority.as_deref().map(|authority| trust(authority, before.trust.as_ref()));
         self.published.send_replace(Arc::new(Certificates {
             server_ends: self.server.as_ref().map(|kept| kept.read.leaf().not_after()),
             client_days: self.settings.client_days,
-            registration: self.registration.as_ref().map(|kept| kept.secret.name_any()),
+            registration,
             authority,
             trust,
             server,

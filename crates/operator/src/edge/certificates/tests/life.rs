@@ -45,8 +45,8 @@ async fn a_device_gets_what_flottas_devices_have() {
     let place = Place::new().await;
     let certificates = place.start().look(0).await;
     let key = PrivateKey::generate().unwrap().public();
-    let issued = certificates.issue(&key, "device-1", "site-a", day(0)).unwrap();
-    let said = openssl(&["x509", "-noout", "-text"], &issued.certificate_pem);
+    let device = given(&certificates, &key, "site-a", day(0)).unwrap();
+    let said = openssl(&["x509", "-noout", "-text"], &device.issued.certificate_pem);
     for wanted in [
         "O = flotta-operator, OU = site-a, CN = device-1",
         "Not Before: Nov 17 12:00:00 2026",
@@ -57,19 +57,20 @@ async fn a_device_gets_what_flottas_devices_have() {
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
-    assert_eq!((issued.fingerprint.clone(), issued.not_after), (key.fingerprint(), day(365)));
-    assert_eq!(issued.ca.len(), 16);
-    assert_eq!(issuer(&certificates, &issued), Some(issued.ca.clone()));
-    assert_eq!(Some(issued.ca_bundle_pem), place.text("flotta-ca", "ca.crt").await);
+    let chain = Chain::from_pem(device.issued.certificate_pem.as_bytes()).unwrap();
+    assert_eq!(chain.leaf().key_fingerprint(), key.fingerprint());
+    assert_eq!((device.ca.len(), device.not_after), (16, day(365)));
+    assert_eq!(issuer(&certificates, &device), Some(device.ca.clone()));
+    assert_eq!(Some(device.issued.ca_bundle_pem), place.text("flotta-ca", "ca.crt").await);
     // Somebody else's operator does not take it.
     let elsewhere = Place::new().await.start().look(0).await;
     let foreign = issue(&elsewhere, 0);
     assert_eq!(issuer(&certificates, &foreign), None);
     // Nobody is certified by a CA that is over, nor beyond its end.
-    let late = certificates.issue(&key, "device-1", "default", day(3600)).unwrap();
+    let late = given(&certificates, &key, "default", day(3600)).unwrap();
     assert_eq!(late.not_after, day(3652));
-    assert!(certificates.issue(&key, "device-1", "default", day(3652)).is_err());
-    assert!(Certificates::default().issue(&key, "device-1", "default", day(0)).is_err());
+    assert!(given(&certificates, &key, "default", day(3652)).is_err());
+    assert!(given(&Certificates::default(), &key, "default", day(0)).is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use flashjob_pki::{Chain, PrivateKey};
+use flashjob_pki::{Chain, PrivateKey, PublicKey};
 use flashjob_plan::edge::certificates::{CA_SECRET, DeviceKeys};
 use flashjob_sim::cluster::Cluster;
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::keeper::Keeper;
-use super::published::{Certificates, Issued};
+use super::published::{Certificates, Issued, NotIssued};
 use super::{CertificateSettings, start};
 use crate::engine::fair_queue::Flow;
 use crate::engine::pool::{Caller, Pool};
@@ -138,14 +138,32 @@ impl Process {
 }
 
 /// A device's certificate.
-fn issue(certificates: &Certificates, days: i64) -> Issued {
+fn issue(certificates: &Certificates, days: i64) -> Given {
     let key = PrivateKey::generate().unwrap().public();
-    certificates.issue(&key, "device-1", "default", day(days)).unwrap()
+    given(certificates, &key, "default", day(days)).unwrap()
+}
+
+/// A device's certificate, with what was offered.
+struct Given {
+    issued: Issued,
+    ca: String,
+    not_after: Timestamp,
+}
+
+fn given(
+    certificates: &Certificates,
+    key: &PublicKey,
+    namespace: &str,
+    now: Timestamp,
+) -> Result<Given, NotIssued> {
+    let offer = certificates.offer(now)?;
+    let issued = certificates.issue(&offer, key, "device-1", namespace)?;
+    Ok(Given { issued, ca: offer.ca, not_after: offer.life.not_after })
 }
 
 /// The id of the CA that counts for it.
-fn issuer(certificates: &Certificates, issued: &Issued) -> Option<String> {
-    let chain = Chain::from_pem(issued.certificate_pem.as_bytes()).unwrap();
+fn issuer(certificates: &Certificates, given: &Given) -> Option<String> {
+    let chain = Chain::from_pem(given.issued.certificate_pem.as_bytes()).unwrap();
     let trust = certificates.trust.as_ref().unwrap();
     trust.issuer(chain.leaf()).map(|anchor| anchor.id.clone())
 }

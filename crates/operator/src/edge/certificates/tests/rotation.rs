@@ -25,8 +25,8 @@ async fn a_ca_is_rotated_and_retired() {
 
     // A device that has slept through it trusts the old CA alone, one that begins now perhaps the new one alone.
     let new_device = issue(&both, 1);
-    assert_eq!(new_device.ca_bundle_pem, format!("{new_ca}{old_ca}"));
-    for anchors in [&old_ca, &new_ca, &new_device.ca_bundle_pem] {
+    assert_eq!(new_device.issued.ca_bundle_pem, format!("{new_ca}{old_ca}"));
+    for anchors in [&old_ca, &new_ca, &new_device.issued.ca_bundle_pem] {
         assert!(takes(anchors, &both, "localhost", day(1)));
     }
     assert_eq!(issuer(&both, &old_device).as_ref(), Some(&old_device.ca));

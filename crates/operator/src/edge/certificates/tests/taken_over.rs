@@ -79,7 +79,7 @@ async fn flottas_secrets_are_taken_over_in_every_form_of_key() {
         let chain = Chain::from_pem(device.0.as_bytes()).unwrap();
         assert!(taken.trust.as_ref().unwrap().issuer(chain.leaf()).is_some(), "{algorithm:?}");
         let key = PrivateKey::generate().unwrap().public();
-        let issued = taken.issue(&key, "device-2", "default", now()).unwrap();
+        let issued = given(&taken, &key, "default", now()).unwrap();
         assert!(issuer(&taken, &issued).is_some());
     }
 }

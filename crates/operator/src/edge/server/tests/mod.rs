@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-pub use client::{BASE, Client, Got, Manner, get, post, tls_config};
+use client::{BASE, Client, Manner, get, post, tls_config};
 
 /// Longer than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
