@@ -34,6 +34,9 @@ pub struct Launcher {
     pub token: String,
     /// What runs.
     pub program: PathBuf,
+    /// Its own namespace.
+    home: String,
+    account: &'static str,
     cluster: Cluster,
 }
 
@@ -45,8 +48,19 @@ impl Launcher {
 
     /// For this operator.
     pub async fn of(program: PathBuf, cluster: &Cluster) -> Result<Self> {
-        let token = cluster.service_account_token(NAMESPACE, ACCOUNT).await?;
-        Ok(Self { flags: Vec::new(), token, program, cluster: cluster.clone() })
+        Self::at_home(program, cluster, NAMESPACE, ACCOUNT).await
+    }
+
+    /// For this operator, as this ServiceAccount of its own namespace.
+    pub async fn at_home(
+        program: PathBuf,
+        cluster: &Cluster,
+        home: &str,
+        account: &'static str,
+    ) -> Result<Self> {
+        let token = cluster.service_account_token(home, account).await?;
+        let (home, cluster) = (home.to_owned(), cluster.clone());
+        Ok(Self { flags: Vec::new(), token, program, home, account, cluster })
     }
 
     /// The same with this flag for all of them.
@@ -58,7 +72,7 @@ impl Launcher {
     /// Starts one with these flags besides. With a gate, its calls go through that.
     pub fn start(&self, flags: &[&str], gate: Option<&Gate>) -> Result<Operator> {
         let url = gate.map(Gate::url);
-        let kubeconfig = self.cluster.kubeconfig(&self.token, NAMESPACE, url.as_deref())?;
+        let kubeconfig = self.cluster.kubeconfig(&self.token, &self.home, url.as_deref())?;
         let mut args = vec!["run".to_owned()];
         args.extend(self.flags.iter().cloned());
         args.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -75,7 +89,7 @@ impl Launcher {
 
     /// What operators have asked the API server to change in a namespace, refused calls included.
     pub fn writes(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
-        let operator = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+        let operator = format!("system:serviceaccount:{}:{}", self.home, self.account);
         let mut writes = self.cluster.writes(namespace)?;
         writes.retain(|entry| entry.user == operator);
         Ok(writes)

@@ -166,8 +166,10 @@ impl Write {
             Ok(object) => (Some(object), None),
             Err(error) => (self.live().await, Some(WriteError::of(&error, hardware))),
         };
-        let found = found.map(|object| Box::new(observe::device(&object).1));
-        Written { there: There::Device(self.namespace, found), error }
+        // Without a finalizer it goes with this very write, and the watch may have said so already.
+        let gone = |facts: &EdgeDeviceFacts| facts.being_deleted && facts.finalizers.is_empty();
+        let found = found.map(|object| observe::device(&object).1).filter(|facts| !gone(facts));
+        Written { there: There::Device(self.namespace, found.map(Box::new)), error }
     }
 
     async fn request(self, answer: kube::Result<slim::SignedRequest>) -> Written {

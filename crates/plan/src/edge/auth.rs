@@ -105,10 +105,12 @@ fn with_registration(
 ) -> Result<Access, Refusal> {
     let granted = Ok(Access::Granted { first_use: false });
     match (operation, record) {
+        (Operation::Enrolment | Operation::Registration, Record::BeingDeleted) => {
+            Err(Refusal::BeingDeleted)
+        }
         (Operation::Enrolment, _) => granted,
         (Operation::Registration, Record::Known { unclaimed: true, .. }) => granted,
         (Operation::Registration, Record::Known { .. }) => Err(Refusal::KeyInUse),
-        (Operation::Registration, Record::BeingDeleted) => Err(Refusal::BeingDeleted),
         (Operation::Registration, _) if auto_approval => granted,
         (Operation::Registration, _) => Err(Refusal::NotApproved),
         _ => Err(Refusal::RegistrationCertificate),
@@ -126,14 +128,14 @@ fn with_own(
     match record {
         Record::Known { keys, unclaimed } => {
             let keys = keys.map_err(|UnreadableKeys| Refusal::KeysUnreadable)?;
-            // Its EdgeDevice was made anew, and no certificate was given for that. What is left from before is worth no more
-            // than the registration certificate: it may have been replaced before.
-            if unclaimed && keys.ca().is_none() {
-                return with_earlier(operation);
+            // Its EdgeDevice was made anew, and no certificate that was given for that was used yet. What is left from before is
+            // worth no more than the registration certificate: it may have been replaced before.
+            let anew = unclaimed && keys.current.is_none();
+            let given_before = anew && keys.next.is_none();
+            if !given_before && keys.accept(certificate) {
+                return Ok(Access::Granted { first_use: keys.is_first_use(certificate, ca) });
             }
-            let accepted = keys.accept(certificate);
-            let first_use = keys.is_first_use(certificate, ca);
-            if accepted { Ok(Access::Granted { first_use }) } else { Err(Refusal::KeyReplaced) }
+            if anew { with_earlier(operation) } else { Err(Refusal::KeyReplaced) }
         }
         Record::BeingDeleted => Err(Refusal::BeingDeleted),
         Record::Deleted(tombstone) if !tombstone.is_over(now) => {

@@ -15,6 +15,7 @@ pub mod device;
 pub mod fleet;
 pub mod ledger;
 mod operation;
+pub mod site;
 pub mod wire;
 
 pub use bundle::Bundle;
@@ -24,4 +25,5 @@ pub use device::{Device, DeviceOptions, Identity, Manner};
 pub use fleet::{Fleet, FleetOptions};
 pub use ledger::{DeviceLedger, Outcome};
 pub use operation::Operation;
+pub use site::{EdgeOperator, EdgeSite};
 pub use wire::{Fate, Wire, WireOptions};

@@ -14,6 +14,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::warn;
 
@@ -22,6 +23,8 @@ use tracing::warn;
 pub enum To {
     /// Always here.
     Address(SocketAddr),
+    /// Where it says at that moment.
+    Latest(watch::Receiver<Option<SocketAddr>>),
     /// To a Pod of the Service that has been given the address that was dialled.
     Services(Client),
 }
@@ -29,6 +32,7 @@ pub enum To {
 /// A forwarder at work. It stops when dropped, and its connections break.
 #[derive(Debug)]
 pub struct Forwarder {
+    address: SocketAddr,
     task: JoinHandle<()>,
 }
 
@@ -38,7 +42,13 @@ impl Forwarder {
         let listener = TcpListener::bind(listen)
             .await
             .with_context(|| format!("cannot forward from {listen}"))?;
-        Ok(Self { task: tokio::spawn(serve(listener, to)) })
+        let address = listener.local_addr()?;
+        Ok(Self { address, task: tokio::spawn(serve(listener, to)) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
@@ -83,6 +93,10 @@ impl To {
     async fn target(&self, dialled: SocketAddr) -> Result<SocketAddr> {
         match self {
             Self::Address(address) => Ok(*address),
+            Self::Latest(address) => {
+                let latest = *address.borrow();
+                latest.with_context(|| format!("{dialled} leads nowhere now"))
+            }
             Self::Services(client) => pod_behind(client, dialled)
                 .await?
                 .with_context(|| format!("no Service with a ready Pod has the address {dialled}")),

@@ -252,6 +252,19 @@ fn who_is_unknown_to_a_restored_cluster_comes_back_by_itself() {
 }
 
 #[test]
+fn an_earlier_certificate_registers_as_often_as_answers_are_lost() {
+    let mut world = World::new(true);
+    let earlier = own("b", 1, after(now(), -86_400 * 20));
+    assert_eq!(world.ask(&earlier, enrolment(None)), (Outcome::Enrolled, 1));
+    for number in 2..=3 {
+        assert_eq!(world.ask(&earlier, wish(number)).0, granted("b"));
+        assert_eq!(world.ask(&earlier, POLL).0, Outcome::Refused(Refusal::RegisterAgain));
+    }
+    assert_eq!(world.ask(&own("b", 2, now()), POLL).0, granted("b"));
+    assert_eq!(world.ask(&earlier, wish(4)).0, Outcome::Refused(Refusal::KeyReplaced));
+}
+
+#[test]
 fn a_deleted_device_is_told_so_also_while_others_hold_its_object_back() {
     let mut world = World::new(true);
     world.ask(&register(), wish(1));

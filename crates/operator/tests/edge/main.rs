@@ -1,0 +1,7 @@
+//! Edge as a real process against a real API server, with exactly the rights `dist/install-edge.yaml` gives it, spoken to by
+//! sim's devices, curl and openssl.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
+
+mod kit;
+mod table;
