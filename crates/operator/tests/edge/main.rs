@@ -3,5 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
+mod curl;
 mod kit;
+mod registration;
 mod table;
