@@ -1,32 +1,12 @@
 //! CRDs that come later than the operator are waited for and named.
 
-use std::net::SocketAddr;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use flashjob_api::flashjob::Phase;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::{Akri, Site, installed};
-use flashjob_sim::http::get;
+use flashjob_sim::http::{answers, free_address};
 use flashjob_sim::node::Script;
-use flashjob_sim::{Operator, PATIENCE, eventually};
-use tokio::net::TcpListener;
-
-/// A port that is free now.
-pub async fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0").await?.local_addr()?)
-}
-
-/// Waits until a path answers so.
-pub async fn answers(address: SocketAddr, path: &str, status: u16, words: &str) -> Result<()> {
-    let mut last = None;
-    let what = format!("{path} to answer {status} {words:?}");
-    let reached = eventually(&what, PATIENCE, async || {
-        last = get(address, path).await.ok();
-        Ok(last.as_ref().filter(|(s, body)| *s == status && body.contains(words)).map(|_| ()))
-    })
-    .await;
-    reached.with_context(|| format!("the last answer was {last:?}"))
-}
+use flashjob_sim::Operator;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_crds_are_waited_for_and_named() -> Result<()> {

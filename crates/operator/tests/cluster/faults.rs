@@ -64,7 +64,7 @@ async fn nonsense_in_a_ledger_is_told_on_its_job_and_others_go_on() -> Result<()
 #[cfg(feature = "crash")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_in_the_look_at_one_job_is_told_on_it_and_others_go_on() -> Result<()> {
-    use crate::crds::{answers, free_address};
+    use flashjob_sim::http::{answers, free_address};
 
     let site = Site::new(|_| Script::success("")).await?;
     let boards = site.two_boards().await?;

@@ -19,7 +19,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::crds::{answers, free_address};
+use flashjob_sim::http::{answers, free_address};
 
 /// Comes after the victim's namespace in every list, so that what is here would be what counts.
 const STRANGER: &str = "villain";

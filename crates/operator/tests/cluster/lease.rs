@@ -14,7 +14,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 
-use crate::crds::{answers, free_address};
+use flashjob_sim::http::{answers, free_address};
 
 /// The leader is stopped with a Pod create on the wire. Another one takes over and finishes that device; then the old
 /// create arrives, and the old leader goes on.

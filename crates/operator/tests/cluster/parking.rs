@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
-use crate::crds::free_address;
+use flashjob_sim::http::free_address;
 
 /// An operator that can be asked what it does.
 struct Watched {

@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::crds::{answers, free_address};
+use flashjob_sim::http::{answers, free_address};
 
 fn run(words: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_flashjob-operator"))
@@ -64,8 +64,8 @@ fn what_is_wrong_is_said_in_a_sentence() {
     let flag = format!("--health-probe-bind-address={}", taken.local_addr().unwrap());
     let (ok, _, said) = run(&["run", &flag]);
     assert!(!ok && said.contains("cannot serve health on 127.0.0.1"), "{said}");
-    let (ok, _, said) = run(&["run", "--controllers=edge"]);
-    assert!(!ok && said.contains("flashjob"), "{said}");
+    let (ok, _, said) = run(&["run", "--controllers=nonsense"]);
+    assert!(!ok && said.contains("[possible values: flashjob, edge]"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::crds::{answers, free_address};
+use flashjob_sim::http::{answers, free_address};
 
 /// As an API server says it whose CRD, or a policy, does not have it so.
 const WORDS: &str = "FlashJob \"flashjob\" is invalid: status.completedUUIDs: Too many: 2: must have at most 0 items";

@@ -5,5 +5,6 @@
 
 mod curl;
 mod kit;
+mod process;
 mod registration;
 mod table;
