@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use flashjob_api::flashjob::Phase;
+use flashjob_sim::Operator;
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::flashjob::{Akri, Site, installed};
 use flashjob_sim::http::{answers, free_address};
 use flashjob_sim::node::Script;
-use flashjob_sim::Operator;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_crds_are_waited_for_and_named() -> Result<()> {

@@ -103,7 +103,8 @@ impl Credential {
         self.trusted.iter().find(signed).map(Certificate::key_fingerprint)
     }
 
-    pub(super) fn tls(&self, protocol: Protocol) -> Result<Arc<ClientConfig>> {
+    /// For a connection of one's own.
+    pub fn tls(&self, protocol: Protocol) -> Result<Arc<ClientConfig>> {
         let place = &self.tls[protocol as usize];
         if let Some(made) = place.get() {
             return Ok(made.clone());
