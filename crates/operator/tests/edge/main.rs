@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
 mod curl;
+mod fuzz;
 mod hostile;
 mod kit;
 mod process;

@@ -76,6 +76,9 @@ async fn carry(mut near: TcpStream, to: To) {
         let local = near.local_addr()?;
         let target = to.target(local).await?;
         let mut far = TcpStream::connect(target).await.context("nobody listens there")?;
+        // What the two ends send at once arrives at once.
+        near.set_nodelay(true)?;
+        far.set_nodelay(true)?;
         let copied = copy_bidirectional(&mut near, &mut far).await;
         if copied.is_err() {
             // One that is closed already cannot be broken any more.
