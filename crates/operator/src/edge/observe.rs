@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use flashjob_api::edge::Hardware;
 use flashjob_plan::edge::facts::{EdgeDeviceFacts, HeartbeatFacts, SignedRequestFacts};
 use flashjob_plan::edge::keys::{self, Keys};
-use flashjob_plan::edge::labels;
+use flashjob_plan::edge::{finalizers, labels};
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -15,20 +15,29 @@ use super::slim;
 /// On an EdgeDeviceSignedRequest: whoever sets it to `true` refuses the device.
 pub const DECLINED: &str = "management.project-flotta.io/declined";
 
+/// The longest name that Kubernetes takes.
+const LONGEST: usize = 253;
+
 /// An object with its name.
 pub type Named<T> = Box<(String, T)>;
 
 pub fn device(object: &slim::EdgeDevice) -> Named<EdgeDeviceFacts> {
     let meta = &object.metadata;
     let hardware = object.status.get("hardware").filter(|hardware| !hardware.is_null());
-    let of_hardware = |(key, _): &(&String, &String)| key.starts_with(labels::HARDWARE);
+    let of_hardware = |(key, _): &(&String, &String)| {
+        let name = key.strip_prefix(labels::HARDWARE);
+        name.is_some_and(|name| HARDWARE_LABELS.contains(&name))
+    };
     let own = |(key, value): (&String, &String)| (key.clone(), value.clone());
     let facts = EdgeDeviceFacts {
         namespace: object.namespace().unwrap_or_default(),
         uid: object.uid().unwrap_or_default(),
         resource_version: version(meta.resource_version.as_deref()),
         being_deleted: meta.deletion_timestamp.is_some(),
-        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        finalizers: finalizers::known(
+            meta.finalizers.clone().unwrap_or_default(),
+            meta.deletion_timestamp.is_some(),
+        ),
         keys: Keys::read(object.annotations().get(keys::ANNOTATION).map(String::as_str)),
         unclaimed: is_true(object.labels().get(labels::UNCLAIMED)),
         labels: object.labels().iter().filter(of_hardware).map(own).collect(),
@@ -44,15 +53,12 @@ fn heartbeat(spec: &Value) -> HeartbeatFacts {
     HeartbeatFacts {
         period_seconds: spec.pointer("/heartbeat/periodSeconds").and_then(Value::as_i64),
         hardware: spec.pointer(&format!("{profile}/include")).and_then(Value::as_bool),
-        scope: spec.pointer(&format!("{profile}/scope")).and_then(Value::as_str).map(str::to_owned),
+        scope: short(spec.pointer(&format!("{profile}/scope"))),
     }
 }
 
 pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts> {
-    let text = |field: &str| {
-        let text = object.spec.get(field).and_then(Value::as_str).map(str::trim);
-        text.filter(|text| !text.is_empty()).map(str::to_owned)
-    };
+    let text = |field: &str| short(object.spec.get(field));
     let facts = SignedRequestFacts {
         uid: object.uid().unwrap_or_default(),
         resource_version: version(object.metadata.resource_version.as_deref()),
@@ -61,9 +67,16 @@ pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts>
         declined: is_true(object.annotations().get(DECLINED)),
         namespace: text("targetNamespace").unwrap_or_default(),
         set: text("targetSet"),
-        phase: object.status.get("phase").and_then(Value::as_str).map(str::to_owned),
+        phase: short(object.status.get("phase")),
     };
     Box::new((object.name_any(), facts))
+}
+
+/// A name or a word. Of what is too long to be one as much is kept as shows that: anybody may have written it, into any number
+/// of objects.
+fn short(text: Option<&Value>) -> Option<String> {
+    let text = text?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.chars().take(LONGEST + 1).collect())
 }
 
 /// What a device says of its hardware, as it is kept.
@@ -78,22 +91,31 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
+const HARDWARE_LABELS: [&str; 6] = [
+    "hostname",
+    "cpu-architecture",
+    "cpu-model",
+    "system-manufacturer",
+    "system-product",
+    "system-serial",
+];
+
 /// The labels that come from the hardware.
 pub fn hardware_labels(hardware: &Hardware) -> BTreeMap<String, String> {
     let cpu = hardware.cpu.as_ref();
     let vendor = hardware.system_vendor.as_ref();
     let said = [
-        ("hostname", hardware.hostname.as_deref()),
-        ("cpu-architecture", cpu.and_then(|cpu| cpu.architecture.as_deref())),
-        ("cpu-model", cpu.and_then(|cpu| cpu.model_name.as_deref())),
-        ("system-manufacturer", vendor.and_then(|vendor| vendor.manufacturer.as_deref())),
-        ("system-product", vendor.and_then(|vendor| vendor.product_name.as_deref())),
-        ("system-serial", vendor.and_then(|vendor| vendor.serial_number.as_deref())),
+        hardware.hostname.as_deref(),
+        cpu.and_then(|cpu| cpu.architecture.as_deref()),
+        cpu.and_then(|cpu| cpu.model_name.as_deref()),
+        vendor.and_then(|vendor| vendor.manufacturer.as_deref()),
+        vendor.and_then(|vendor| vendor.product_name.as_deref()),
+        vendor.and_then(|vendor| vendor.serial_number.as_deref()),
     ];
     let label = |(name, text): (&str, Option<&str>)| {
         Some((format!("{}{name}", labels::HARDWARE), labels::value(text?)?))
     };
-    said.into_iter().filter_map(label).collect()
+    HARDWARE_LABELS.into_iter().zip(said).filter_map(label).collect()
 }
 
 fn is_true(text: Option<&String>) -> bool {

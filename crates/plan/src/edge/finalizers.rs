@@ -22,6 +22,21 @@ pub fn released(finalizers: &[String]) -> Option<Vec<String>> {
     (wanted != finalizers).then_some(wanted)
 }
 
+/// What has to be known of an EdgeDevice's finalizers: all of them where some of ours or Flotta's are to be changed, because they
+/// are written whole. Else one of others is enough to tell that there are any: there may be very many.
+pub fn known(finalizers: Vec<String>, being_deleted: bool) -> Vec<String> {
+    let change = if being_deleted { released(&finalizers) } else { held(&finalizers) };
+    if change.is_some() {
+        return finalizers;
+    }
+    let (mut ours, mut others): (Vec<_>, Vec<_>) =
+        finalizers.into_iter().partition(|finalizer| finalizer == FINALIZER);
+    others.truncate(1);
+    ours.truncate(1);
+    ours.extend(others);
+    ours
+}
+
 fn without(finalizers: &[String], unwanted: &[&str]) -> Vec<String> {
     finalizers.iter().filter(|f| !unwanted.contains(&f.as_str())).cloned().collect()
 }
@@ -44,5 +59,15 @@ mod tests {
         assert_eq!(released(&theirs), Some(list(&["other"])));
         assert_eq!(released(&list(&["other"])), None);
         assert_eq!(released(&[]), None);
+    }
+
+    #[test]
+    fn those_of_others_are_kept_while_they_are_to_be_written() {
+        let many = list(&["a", "b", "c", FINALIZER]);
+        assert_eq!(known(many.clone(), false), list(&[FINALIZER, "a"]));
+        assert_eq!(known(many.clone(), true), many);
+        assert_eq!(known(list(&["a", "b"]), true), list(&["a"]), "it is held back, and not by us");
+        assert_eq!(known(list(&["a", "b"]), false), list(&["a", "b"]));
+        assert_eq!(known(Vec::new(), true), Vec::<String>::new());
     }
 }
