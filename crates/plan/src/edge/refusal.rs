@@ -141,4 +141,14 @@ mod tests {
         let codes = [401, 403, 404, 429, 503];
         assert!(Refusal::ALL.iter().all(|refusal| codes.contains(&refusal.code())));
     }
+
+    #[test]
+    fn each_has_its_row_in_the_documentation() {
+        let page = include_str!("../../../../docs/http-api.md");
+        for refusal in Refusal::ALL {
+            let (code, label, sentence) = (refusal.code(), refusal.label(), refusal.sentence());
+            let row = format!("| {code} | `{label}` | {sentence} | ");
+            assert_eq!(page.matches(&row).count(), 1, "{row}");
+        }
+    }
 }
