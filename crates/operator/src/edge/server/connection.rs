@@ -1,10 +1,8 @@
 //! One connection: its handshake, then requests over h1 or h2 until either side has had enough.
 
 use std::convert::Infallible;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -13,12 +11,12 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::Handler;
+use super::frames::Frames;
+use super::noted::Noted;
 use super::request::Server;
 use super::text::part;
 use super::tls::H2;
@@ -59,18 +57,19 @@ pub async fn converse<H: Handler>(
     };
     usage.handshake_done(h2);
     let grace = server.settings.grace;
+    let (metrics, frames) = (server.metrics.clone(), h2.then(Frames::default));
+    let io = TokioIo::new(Noted { stream, usage: usage.clone(), metrics, frames });
     let service = {
         let usage = usage.clone();
         service_fn(move |request: Request<Incoming>| {
             let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
             async move {
+                let _under_way = under_way;
                 let response: Response<Full<Bytes>> = server.respond(peer, request).await;
-                under_way.answered();
                 Ok::<_, Infallible>(response)
             }
         })
     };
-    let io = TokioIo::new(Noted { stream, usage: usage.clone() });
     let ended = if h2 {
         let connection = pin!(h2_limits().serve_connection(io, service));
         until_end(connection, http2::Connection::graceful_shutdown, &usage, grace).await
@@ -118,56 +117,4 @@ where
     }
     shut_down(connection.as_mut());
     tokio::time::timeout(grace, connection).await.unwrap_or(Ok(()))
-}
-
-/// A stream of which is noted what comes in.
-struct Noted {
-    stream: TlsStream<TcpStream>,
-    usage: Arc<Usage>,
-}
-
-impl AsyncRead for Noted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let bytes = buffer.filled().len() - before;
-        if bytes > 0 {
-            self.usage.read(bytes);
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Noted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }

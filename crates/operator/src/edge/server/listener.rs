@@ -41,11 +41,20 @@ pub async fn serve<H: Handler>(
     handler: Arc<H>,
     settings: Settings,
     metrics: ServerMetrics,
+    stop: watch::Receiver<bool>,
+) -> Result<(), rustls::Error> {
+    serve_with(listener, key, Arc::new(Server::new(handler, settings, metrics)), stop).await
+}
+
+/// The same, with a server that others may look at, too.
+pub async fn serve_with<H: Handler>(
+    listener: TcpListener,
+    key: ServerKey,
+    server: Arc<Server<H>>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), rustls::Error> {
     let acceptor = TlsAcceptor::from(Arc::new(tls::config(key)?));
-    let most = files::connections(settings.max_connections);
-    let server = Arc::new(Server::new(handler, settings, metrics));
+    let most = files::connections(server.settings.max_connections);
     let mut connections = Connections::default();
     let mut stopped = pin!(async move { drop(stop.wait_for(|stop| *stop).await) });
     let mut sweep = tokio::time::interval(SWEEP);

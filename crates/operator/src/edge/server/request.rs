@@ -29,7 +29,7 @@ pub struct Server<H> {
     started: Instant,
     requests: Limit,
     registrations: Limit,
-    bodies: Bodies,
+    pub bodies: Bodies,
     log: Meter,
     unlogged: AtomicU64,
 }
