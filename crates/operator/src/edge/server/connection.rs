@@ -11,6 +11,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt, join};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -23,9 +24,12 @@ use super::tls::H2;
 use super::usage::Usage;
 use crate::engine::panics;
 
-const HEADERS: usize = 16 << 10;
-/// What hyper holds of a connection, either way.
-const BUFFER: usize = 32 << 10;
+/// What is read before a handshake is over; rustls would hold 64 KiB for it. The first record of a request, which has up to
+/// 16 KiB, may have come with the end of the handshake and is read along.
+const HANDSHAKE: u64 = 28 << 10;
+const HEADERS: usize = 8 << 10;
+/// What hyper holds of an answer that is not taken.
+const UNSENT: usize = 32 << 10;
 const STREAMS: u32 = 8;
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 128 << 10;
@@ -38,16 +42,18 @@ pub async fn converse<H: Handler>(
     stream: TcpStream,
     usage: Arc<Usage>,
 ) {
-    let shaken = acceptor.accept(stream).await;
+    let (reading, writing) = stream.into_split();
+    let shaken = acceptor.accept(join(reading.take(HANDSHAKE), writing)).await;
     server.metrics.handshake(shaken.is_ok());
-    let stream = match shaken {
+    let mut stream = match shaken {
         Ok(stream) => stream,
         Err(error) => {
             let error = part(&error.to_string());
             return tracing::debug!(error, "a handshake failed");
         }
     };
-    let (_, session) = stream.get_ref();
+    let (socket, session) = stream.get_mut();
+    socket.reader_mut().set_limit(u64::MAX);
     let h2 = session.alpn_protocol() == Some(H2);
     let chain = session.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|c| c.clone().into_owned()).collect();
@@ -87,7 +93,7 @@ fn h1_limits() -> http1::Builder {
     let mut builder = http1::Builder::new();
     // How long headers may take is judged in `usage`.
     builder.timer(TokioTimer::new()).header_read_timeout(None);
-    builder.max_buf_size(BUFFER).max_header_size(HEADERS);
+    builder.max_buf_size(HEADERS).max_header_size(HEADERS);
     builder
 }
 
@@ -95,7 +101,7 @@ fn h2_limits() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
     builder.max_pending_accept_reset_streams(RESETS).max_local_error_reset_streams(RESETS);
-    builder.max_header_list_size(HEADERS as u32).max_send_buf_size(BUFFER);
+    builder.max_header_list_size(HEADERS as u32).max_send_buf_size(UNSENT);
     builder.initial_stream_window_size(STREAM_WINDOW);
     builder.initial_connection_window_size(CONNECTION_WINDOW);
     builder

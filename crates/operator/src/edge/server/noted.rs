@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, Take};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
 use super::ServerMetrics;
@@ -14,8 +14,11 @@ use super::frames::{Flood, Frames};
 use super::metrics::Cause;
 use super::usage::Usage;
 
+/// Of which no more is read at first than a handshake needs.
+type Socket = Join<Take<OwnedReadHalf>, OwnedWriteHalf>;
+
 pub struct Noted {
-    pub stream: TlsStream<TcpStream>,
+    pub stream: TlsStream<Socket>,
     pub usage: Arc<Usage>,
     pub metrics: ServerMetrics,
     /// Of a client that speaks h2.

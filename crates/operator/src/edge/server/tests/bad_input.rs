@@ -34,6 +34,11 @@ async fn every_line_of_bad_input() {
             let body: serde_json::Value = serde_json::from_slice(&got.body).unwrap();
             assert_eq!(body["allowed"], serde_json::json!([allowed]));
         }
+        // A HEAD is answered without a body, whatever it is about.
+        for (path, status) in [("/data/d1/in", 405), ("/x", 404)] {
+            let got = client.ask(unnamed("HEAD", path, "")).await;
+            assert_eq!((got.status.as_u16(), got.body.len()), (status, 0), "{path}");
+        }
         // Content types.
         for wrong in ["", "text/plain", "application/jsonx", "application/x-www-form-urlencoded"] {
             let request = request("POST", "/data/d1/out").header("content-type", wrong);

@@ -58,7 +58,7 @@ async fn is_cut_off(begin: &[u8], next: impl Fn(u32) -> Vec<u8>) {
 #[tokio::test]
 async fn requests_that_are_given_up_at_once() {
     is_cut_off(&[], |n| {
-        let reset = frame(RST_STREAM, 0, stream(n), &8u32.to_be_bytes());
+        let reset = reset(stream(n));
         [getting(stream(n), "/data/hangs/in"), reset].concat()
     })
     .await;
@@ -67,7 +67,7 @@ async fn requests_that_are_given_up_at_once() {
 #[tokio::test]
 async fn requests_that_are_given_up_at_once_although_they_are_answered() {
     is_cut_off(&[], |n| {
-        let reset = frame(RST_STREAM, 0, stream(n), &8u32.to_be_bytes());
+        let reset = reset(stream(n));
         [getting(stream(n), "/nowhere"), reset].concat()
     })
     .await;
@@ -77,7 +77,7 @@ async fn requests_that_are_given_up_at_once_although_they_are_answered() {
 async fn requests_that_are_given_up_before_their_headers_are_complete() {
     is_cut_off(&[], |n| {
         let half = frame(HEADERS, 0, stream(n), &asking("GET", "/data/d1/in"));
-        [half, frame(RST_STREAM, 0, stream(n), &8u32.to_be_bytes())].concat()
+        [half, reset(stream(n))].concat()
     })
     .await;
 }

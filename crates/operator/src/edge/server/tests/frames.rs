@@ -78,6 +78,12 @@ pub fn getting(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, &asking("GET", path))
 }
 
+/// Gives a stream up.
+pub fn reset(stream: u32) -> Vec<u8> {
+    const CANCEL: u32 = 8;
+    frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
+}
+
 #[derive(Debug)]
 pub struct Frame {
     pub kind: u8,

@@ -14,13 +14,24 @@ use super::*;
 const SHORT: Duration = Duration::from_millis(300);
 
 /// A ClientHello as it goes over the wire.
-pub fn client_hello(api: &Api) -> Vec<u8> {
-    let config = tls_config(&api.keys.ca, None, Manner::H2);
+pub fn client_hello(keys: &Keys) -> Vec<u8> {
+    let config = tls_config(&keys.ca, None, Manner::H2);
     let name = "localhost".try_into().unwrap();
     let mut hello = Vec::new();
     let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
     client.write_tls(&mut hello).unwrap();
     hello
+}
+
+/// A ClientHello of 64 KiB, all but its end, in records of 8 KiB.
+pub fn large_hello() -> Vec<u8> {
+    let mut hello = vec![1, 0, 0xff, 0xf0, 3, 3];
+    hello.resize(0xff00, 0);
+    let record = |part: &[u8]| {
+        let length = part.len() as u16;
+        [&[22, 3, 1], &length.to_be_bytes()[..], part].concat()
+    };
+    hello.chunks(8 << 10).flat_map(record).collect()
 }
 
 /// Until the server has ended it, in whatever way.
@@ -40,7 +51,7 @@ async fn answers(client: &mut Client) {
 async fn a_handshake_has_its_time() {
     let api = Api::start(Settings { handshake: SHORT, ..Settings::default() }).await;
     let mut good = api.client(Manner::H1).await;
-    let hello = client_hello(&api);
+    let hello = client_hello(&api.keys);
     for said in [&[][..], &hello[..hello.len() / 2], &hello] {
         let mut stream = TcpStream::connect(api.address).await.unwrap();
         stream.write_all(said).await.unwrap();
@@ -49,6 +60,17 @@ async fn a_handshake_has_its_time() {
     assert_eq!(api.metrics.refusals(Cause::HandshakeTimeout), 3);
     answers(&mut good).await;
     wait_for(|| api.metrics.connections() == 1).await;
+}
+
+#[tokio::test]
+async fn a_handshake_has_its_length() {
+    let hour = Duration::from_secs(3600);
+    let api = Api::start(Settings { handshake: hour, ..Settings::default() }).await;
+    let mut stream = TcpStream::connect(api.address).await.unwrap();
+    // It is no longer listened to after a while.
+    let _ = stream.write_all(&large_hello()).await;
+    gone(&mut stream).await;
+    answers(&mut api.client(Manner::H2).await).await;
 }
 
 #[tokio::test]

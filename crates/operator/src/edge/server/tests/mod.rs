@@ -1,10 +1,14 @@
 //! The listener as its clients see it: real sockets, real TLS, and a handler that answers by the device's name.
 
+mod apart;
 mod bad_input;
 mod client;
 mod floods;
 mod frames;
+mod fuzz;
+mod hostile;
 mod limits;
+mod memory;
 mod serving;
 mod shares;
 mod tls;

@@ -57,7 +57,7 @@ async fn a_connection_has_eight_streams() {
     let refused = raw.frame_of(RST_STREAM).await;
     assert_eq!((refused.stream, refused.reason()), (17, REFUSED));
     // One less, and there is room again.
-    raw.send(&frame(RST_STREAM, 0, 3, &8u32.to_be_bytes())).await;
+    raw.send(&reset(3)).await;
     raw.send(&getting(19, "/control/d1/in")).await;
     assert_eq!(raw.frame_of(HEADERS).await.stream, 19);
 }
