@@ -15,6 +15,7 @@ use kube::Config;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 use super::args::{LogFormat, ProcessOptions};
 use super::crds::MissingCrds;
@@ -24,7 +25,7 @@ use super::{client, clock, server};
 
 /// Runs these systems until the process is told to stop or one of them loses its lease.
 pub fn run(options: &ProcessOptions, systems: Vec<Box<dyn System>>) -> ExitCode {
-    let filter = match EnvFilter::try_new(options.log_filter()) {
+    let filter = match log_filter(options.log_filter()) {
         Ok(filter) => filter,
         Err(error) => {
             let filter = options.log_filter();
@@ -52,6 +53,12 @@ pub fn run(options: &ProcessOptions, systems: Vec<Box<dyn System>>) -> ExitCode 
             ExitCode::FAILURE
         }
     }
+}
+
+/// The crate that speaks h2 warns of each odd frame that a client sends. So nothing but its errors is logged unless it is
+/// named; what comes later in a filter is what counts.
+fn log_filter(asked: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::try_new(format!("h2=error,{asked}"))
 }
 
 #[expect(clippy::print_stderr, reason = "there is no log to write to yet")]
@@ -185,4 +192,49 @@ fn stop_on_signal(stopping: Arc<AtomicBool>) -> anyhow::Result<watch::Receiver<b
         let _ = say_stop.send(true);
     });
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Result, Write};
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What comes of a warning of the crate h2 and a line of ours.
+    fn logged(asked: &str) -> String {
+        let (lines, filter) = (Lines::default(), log_filter(asked).unwrap());
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+        let log = log.with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(log, || {
+            tracing::warn!(target: "h2::proto::ping_pong", "theirs");
+            tracing::info!("ours");
+        });
+        let logged = lines.0.lock().unwrap().clone();
+        String::from_utf8(logged).unwrap()
+    }
+
+    #[test]
+    fn a_client_that_speaks_h2_oddly_fills_no_log_unless_it_is_asked_for() {
+        for asked in ["info", "debug", "flashjob_operator=info"] {
+            let logged = logged(asked);
+            assert!(logged.contains("ours") && !logged.contains("theirs"), "{asked}: {logged}");
+        }
+        assert!(logged("info,h2=warn").contains("theirs"));
+        assert!(log_filter("=,=").is_err());
+    }
 }

@@ -1,10 +1,8 @@
 //! One connection: its handshake, then requests over h1 or h2 until either side has had enough.
 
 use std::convert::Infallible;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -13,21 +11,25 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt, join};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::Handler;
+use super::frames::Frames;
+use super::noted::Noted;
 use super::request::Server;
 use super::text::part;
 use super::tls::H2;
 use super::usage::Usage;
 use crate::engine::panics;
 
-const HEADERS: usize = 16 << 10;
-/// What hyper holds of a connection, either way.
-const BUFFER: usize = 32 << 10;
+/// What is read before a handshake is over; rustls would hold 64 KiB for it. The first record of a request, which has up to
+/// 16 KiB, may have come with the end of the handshake and is read along.
+const HANDSHAKE: u64 = 28 << 10;
+const HEADERS: usize = 8 << 10;
+/// What hyper holds of an answer that is not taken.
+const UNSENT: usize = 32 << 10;
 const STREAMS: u32 = 8;
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 128 << 10;
@@ -40,16 +42,18 @@ pub async fn converse<H: Handler>(
     stream: TcpStream,
     usage: Arc<Usage>,
 ) {
-    let shaken = acceptor.accept(stream).await;
+    let (reading, writing) = stream.into_split();
+    let shaken = acceptor.accept(join(reading.take(HANDSHAKE), writing)).await;
     server.metrics.handshake(shaken.is_ok());
-    let stream = match shaken {
+    let mut stream = match shaken {
         Ok(stream) => stream,
         Err(error) => {
             let error = part(&error.to_string());
             return tracing::debug!(error, "a handshake failed");
         }
     };
-    let (_, session) = stream.get_ref();
+    let (socket, session) = stream.get_mut();
+    socket.reader_mut().set_limit(u64::MAX);
     let h2 = session.alpn_protocol() == Some(H2);
     let chain = session.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|c| c.clone().into_owned()).collect();
@@ -59,18 +63,19 @@ pub async fn converse<H: Handler>(
     };
     usage.handshake_done(h2);
     let grace = server.settings.grace;
+    let (metrics, frames) = (server.metrics.clone(), h2.then(Frames::default));
+    let io = TokioIo::new(Noted { stream, usage: usage.clone(), metrics, frames });
     let service = {
         let usage = usage.clone();
         service_fn(move |request: Request<Incoming>| {
             let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
             async move {
+                let _under_way = under_way;
                 let response: Response<Full<Bytes>> = server.respond(peer, request).await;
-                under_way.answered();
                 Ok::<_, Infallible>(response)
             }
         })
     };
-    let io = TokioIo::new(Noted { stream, usage: usage.clone() });
     let ended = if h2 {
         let connection = pin!(h2_limits().serve_connection(io, service));
         until_end(connection, http2::Connection::graceful_shutdown, &usage, grace).await
@@ -88,7 +93,7 @@ fn h1_limits() -> http1::Builder {
     let mut builder = http1::Builder::new();
     // How long headers may take is judged in `usage`.
     builder.timer(TokioTimer::new()).header_read_timeout(None);
-    builder.max_buf_size(BUFFER).max_header_size(HEADERS);
+    builder.max_buf_size(HEADERS).max_header_size(HEADERS);
     builder
 }
 
@@ -96,7 +101,7 @@ fn h2_limits() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
     builder.max_pending_accept_reset_streams(RESETS).max_local_error_reset_streams(RESETS);
-    builder.max_header_list_size(HEADERS as u32).max_send_buf_size(BUFFER);
+    builder.max_header_list_size(HEADERS as u32).max_send_buf_size(UNSENT);
     builder.initial_stream_window_size(STREAM_WINDOW);
     builder.initial_connection_window_size(CONNECTION_WINDOW);
     builder
@@ -118,56 +123,4 @@ where
     }
     shut_down(connection.as_mut());
     tokio::time::timeout(grace, connection).await.unwrap_or(Ok(()))
-}
-
-/// A stream of which is noted what comes in.
-struct Noted {
-    stream: TlsStream<TcpStream>,
-    usage: Arc<Usage>,
-}
-
-impl AsyncRead for Noted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let bytes = buffer.filled().len() - before;
-        if bytes > 0 {
-            self.usage.read(bytes);
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Noted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }

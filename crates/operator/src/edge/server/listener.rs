@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::converse;
@@ -23,6 +23,9 @@ use super::{Handler, ServerKey, ServerMetrics, Settings, files, tls};
 
 /// Connections that the kernel holds for us, for when everybody comes back at once.
 const BACKLOG: u32 = 4096;
+/// Connections that are taken before those that are there have their turn. With one alone, few clients that ask without a
+/// pause would keep all new ones outside.
+const AT_ONCE: u32 = 64;
 /// How often connections are judged.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -41,20 +44,30 @@ pub async fn serve<H: Handler>(
     handler: Arc<H>,
     settings: Settings,
     metrics: ServerMetrics,
+    stop: watch::Receiver<bool>,
+) -> Result<(), rustls::Error> {
+    serve_with(listener, key, Arc::new(Server::new(handler, settings, metrics)), stop).await
+}
+
+/// The same, with a server that others may look at, too.
+pub async fn serve_with<H: Handler>(
+    listener: TcpListener,
+    key: ServerKey,
+    server: Arc<Server<H>>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), rustls::Error> {
     let acceptor = TlsAcceptor::from(Arc::new(tls::config(key)?));
-    let most = files::connections(settings.max_connections);
-    let server = Arc::new(Server::new(handler, settings, metrics));
+    let most = files::connections(server.settings.max_connections);
     let mut connections = Connections::default();
     let mut stopped = pin!(async move { drop(stop.wait_for(|stop| *stop).await) });
     let mut sweep = tokio::time::interval(SWEEP);
     sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut turn = 0;
     loop {
         tokio::select! {
             () = &mut stopped => break,
             _ = sweep.tick() => connections.sweep(&server),
-            Some(ended) = connections.tasks.join_next_with_id() => connections.ended(ended),
+            Some(ended) = connections.tasks.join_next_with_id() => connections.ended(ended, &server.metrics),
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     if connections.make_room(most, &server.metrics) {
@@ -68,8 +81,10 @@ pub async fn serve<H: Handler>(
             },
         }
         server.metrics.set_connections(connections.open.len());
-        // What has come in on the connections there are goes before the next of them.
-        tokio::task::yield_now().await;
+        turn = (turn + 1) % AT_ONCE;
+        if turn == 0 {
+            tokio::task::yield_now().await;
+        }
     }
     drop(listener);
     connections.end(server.settings.grace).await;
@@ -135,11 +150,12 @@ impl Connections {
         self.shaking.retain(|id| open.get(id).is_some_and(|(usage, _)| !usage.is_handshaken()));
     }
 
-    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
+    fn ended(&mut self, ended: Result<(Id, ()), JoinError>, metrics: &ServerMetrics) {
         let id = match ended {
             Ok((id, ())) => id,
             Err(error) => {
                 if error.is_panic() {
+                    metrics.refused(Cause::Panic);
                     tracing::error!("a connection ended in a panic");
                 }
                 error.id()

@@ -14,8 +14,10 @@
 mod body;
 mod connection;
 mod files;
+mod frames;
 mod listener;
 mod metrics;
+mod noted;
 mod rate;
 mod reply;
 mod request;

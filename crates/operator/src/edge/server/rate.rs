@@ -18,10 +18,17 @@ pub struct Rate {
     burst: u32,
 }
 
-pub const REQUESTS: Rate = Rate { every: Duration::from_millis(50), burst: 60 };
-pub const REGISTRATIONS: Rate = Rate { every: Duration::from_secs(5), burst: 5 };
+impl Rate {
+    /// One each time that this long has passed, and this many at once.
+    pub const fn new(every: Duration, burst: u32) -> Self {
+        Self { every, burst }
+    }
+}
+
+pub const REQUESTS: Rate = Rate::new(Duration::from_millis(50), 60);
+pub const REGISTRATIONS: Rate = Rate::new(Duration::from_secs(5), 5);
 /// Lines in the log about what clients do.
-pub const LOG_LINES: Rate = Rate { every: Duration::from_millis(100), burst: 50 };
+pub const LOG_LINES: Rate = Rate::new(Duration::from_millis(100), 50);
 
 /// When the last of those who came would have come, had they kept to the rate, in nanoseconds.
 #[derive(Debug, Default)]

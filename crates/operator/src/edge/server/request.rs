@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use flashjob_api::edge::wire::{Message, directive};
 use http::header::{CONTENT_TYPE, IF_NONE_MATCH};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::body::{Bodies, Failure};
@@ -29,7 +30,7 @@ pub struct Server<H> {
     started: Instant,
     requests: Limit,
     registrations: Limit,
-    bodies: Bodies,
+    pub bodies: Bodies,
     log: Meter,
     unlogged: AtomicU64,
 }
@@ -56,6 +57,16 @@ impl<H: Handler> Server<H> {
     }
 
     pub async fn respond(&self, peer: Arc<H::Peer>, request: Request<Incoming>) -> Reply {
+        let is_head = request.method() == Method::HEAD;
+        let mut reply = self.respond_in_full(peer, request).await;
+        if is_head {
+            // hyper leaves it out by itself over h1, and not over h2.
+            *reply.body_mut() = Full::default();
+        }
+        reply
+    }
+
+    async fn respond_in_full(&self, peer: Arc<H::Peer>, request: Request<Incoming>) -> Reply {
         let Some((endpoint, device)) = route::endpoint(request.uri()) else {
             let why = format!("path {} was not found", part(request.uri().path()));
             self.metrics.answered("other", 404);

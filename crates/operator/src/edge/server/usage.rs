@@ -10,12 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::Settings;
+use super::frames::Heads;
 use super::metrics::Cause;
 
-/// What every h2 client begins with.
-const PREFACE: u64 = 24;
-/// So many requests given up in a row, and none answered in between, are no accident.
-const MOST_RESETS: u32 = 100;
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -27,10 +24,8 @@ pub struct Usage {
     busy: AtomicU32,
     /// When the last request was answered, or the handshake over. All times in milliseconds after it was opened.
     quiet_since: AtomicU64,
-    /// When the first byte came that belongs to no request yet.
+    /// When the first byte came of headers whose end has not come yet.
     head_since: AtomicU64,
-    bytes_read: AtomicU64,
-    resets: AtomicU32,
     /// Told when the connection has to end.
     pub end: Notify,
 }
@@ -52,19 +47,26 @@ impl Usage {
             busy: AtomicU32::new(0),
             quiet_since: AtomicU64::new(0),
             head_since: AtomicU64::new(NEVER),
-            bytes_read: AtomicU64::new(0),
-            resets: AtomicU32::new(0),
             end: Notify::new(),
         })
     }
 
+    /// How long the connection has been open.
+    pub fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
     fn now(&self) -> u64 {
-        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(NEVER - 1)
+        u64::try_from(self.age().as_millis()).unwrap_or(NEVER - 1)
     }
 
     pub fn handshake_done(&self, h2: bool) {
         self.quiet_since.store(self.now(), Relaxed);
-        self.h2.store(h2, Relaxed);
+        if h2 {
+            // The preface is awaited.
+            self.h2.store(true, Relaxed);
+            self.head_since.store(self.now(), Relaxed);
+        }
         self.handshaken.store(true, Relaxed);
     }
 
@@ -72,9 +74,25 @@ impl Usage {
         self.handshaken.load(Relaxed)
     }
 
-    pub fn read(&self, bytes: usize) {
-        self.bytes_read.fetch_add(bytes as u64, Relaxed);
-        if self.busy.load(Relaxed) == 0 && self.head_since.load(Relaxed) == NEVER {
+    /// Something has come over h1. What comes while a request is being answered is its body, or waits.
+    pub fn read(&self) {
+        if self.busy.load(Relaxed) == 0 {
+            self.head_begins();
+        }
+    }
+
+    /// Something has come over h2.
+    pub fn read_heads(&self, Heads { ended, half }: Heads) {
+        if ended || !half {
+            self.head_since.store(NEVER, Relaxed);
+        }
+        if half {
+            self.head_begins();
+        }
+    }
+
+    fn head_begins(&self) {
+        if self.head_since.load(Relaxed) == NEVER {
             self.head_since.store(self.now(), Relaxed);
         }
     }
@@ -82,8 +100,10 @@ impl Usage {
     /// A request has come, with all of its headers.
     pub fn request(self: &Arc<Self>) -> UnderWay {
         self.busy.fetch_add(1, Relaxed);
-        self.head_since.store(NEVER, Relaxed);
-        UnderWay { usage: self.clone(), answered: false }
+        if !self.h2.load(Relaxed) {
+            self.head_since.store(NEVER, Relaxed);
+        }
+        UnderWay(self.clone())
     }
 
     pub fn verdict(&self, limits: &Settings) -> Verdict {
@@ -95,22 +115,10 @@ impl Usage {
             let late = after(0, limits.handshake);
             return if late { Verdict::Goes(Cause::HandshakeTimeout) } else { Verdict::Stays };
         }
-        if self.resets.load(Relaxed) >= MOST_RESETS {
-            return Verdict::Goes(Cause::Resets);
-        }
-        if self.busy.load(Relaxed) > 0 {
-            return Verdict::Stays;
-        }
-        let quiet = self.quiet_since.load(Relaxed);
-        // Over h2 there are other frames than requests, and half a request keeps all others out.
-        let half_head = if self.h2.load(Relaxed) {
-            self.bytes_read.load(Relaxed) < PREFACE && after(quiet, limits.headers)
-        } else {
-            after(self.head_since.load(Relaxed), limits.headers)
-        };
-        if half_head {
+        let busy = self.busy.load(Relaxed) > 0;
+        if after(self.head_since.load(Relaxed), limits.headers) {
             Verdict::Goes(Cause::HeadersTimeout)
-        } else if after(quiet, limits.idle) {
+        } else if !busy && after(self.quiet_since.load(Relaxed), limits.idle) {
             Verdict::Idle
         } else {
             Verdict::Stays
@@ -119,26 +127,11 @@ impl Usage {
 }
 
 /// A request that is being answered.
-pub struct UnderWay {
-    usage: Arc<Usage>,
-    answered: bool,
-}
-
-impl UnderWay {
-    pub fn answered(mut self) {
-        self.answered = true;
-    }
-}
+pub struct UnderWay(Arc<Usage>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let usage = &self.usage;
-        usage.quiet_since.store(usage.now(), Relaxed);
-        usage.busy.fetch_sub(1, Relaxed);
-        if self.answered {
-            usage.resets.store(0, Relaxed);
-        } else if usage.resets.fetch_add(1, Relaxed) + 1 == MOST_RESETS {
-            usage.end.notify_one();
-        }
+        self.0.quiet_since.store(self.0.now(), Relaxed);
+        self.0.busy.fetch_sub(1, Relaxed);
     }
 }

@@ -10,7 +10,7 @@ fn unnamed(method: &str, path: &str, body: &str) -> http::Request<Sent> {
 #[tokio::test]
 async fn every_line_of_bad_input() {
     let api = Api::start(Settings::default()).await;
-    for manner in [Manner::H1, Manner::H2] {
+    for manner in BOTH {
         let mut client = api.client(manner).await;
         // Unknown paths.
         for path in ["/", "/data/d1", "/data/d1/in/", "/data//in", "https://localhost/", "/x/d1/in"]
@@ -34,6 +34,11 @@ async fn every_line_of_bad_input() {
             let body: serde_json::Value = serde_json::from_slice(&got.body).unwrap();
             assert_eq!(body["allowed"], serde_json::json!([allowed]));
         }
+        // A HEAD is answered without a body, whatever it is about.
+        for (path, status) in [("/data/d1/in", 405), ("/x", 404)] {
+            let got = client.ask(unnamed("HEAD", path, "")).await;
+            assert_eq!((got.status.as_u16(), got.body.len()), (status, 0), "{path}");
+        }
         // Content types.
         for wrong in ["", "text/plain", "application/jsonx", "application/x-www-form-urlencoded"] {
             let request = request("POST", "/data/d1/out").header("content-type", wrong);
@@ -53,7 +58,7 @@ async fn every_line_of_bad_input() {
 #[tokio::test]
 async fn bodies_and_ids_that_make_no_sense() {
     let api = Api::start(Settings::default()).await;
-    for manner in [Manner::H1, Manner::H2] {
+    for manner in BOTH {
         let mut client = api.client(manner).await;
         let deep = "[".repeat(100_000);
         for body in ["", "{", "[]", "7", "\"\"", "null", r#"{"type":"x"}"#, r#"{"type":7}"#, &deep]
@@ -86,7 +91,7 @@ async fn bodies_and_ids_that_make_no_sense() {
 #[tokio::test]
 async fn a_body_that_is_too_long() {
     let api = Api::start(Settings::default()).await;
-    for manner in [Manner::H1, Manner::H2] {
+    for manner in BOTH {
         let fits = format!(
             r#"{{"type":"data","directive":"heartbeat","content":"{}"}}"#,
             "x".repeat(1_000_000)

@@ -13,7 +13,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ALL_VERSIONS, ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -25,6 +25,8 @@ pub enum Manner {
     H1,
     H2,
 }
+
+pub const BOTH: [Manner; 2] = [Manner::H1, Manner::H2];
 
 pub type Sent = BoxBody<Bytes, std::io::Error>;
 
@@ -55,10 +57,19 @@ impl Got {
 }
 
 pub fn tls_config(ca: &CertifiedKey, key: Option<&CertifiedKey>, manner: Manner) -> ClientConfig {
+    tls_config_of(ALL_VERSIONS, ca, key, manner)
+}
+
+pub fn tls_config_of(
+    versions: &[&'static SupportedProtocolVersion],
+    ca: &CertifiedKey,
+    key: Option<&CertifiedKey>,
+    manner: Manner,
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(ca.leaf().der().clone()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots);
     let mut config = match key {

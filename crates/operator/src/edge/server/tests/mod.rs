@@ -1,8 +1,17 @@
 //! The listener as its clients see it: real sockets, real TLS, and a handler that answers by the device's name.
 
+mod apart;
 mod bad_input;
 mod client;
+mod floods;
+mod frames;
+mod fuzz;
+mod hostile;
+mod limits;
+mod memory;
 mod serving;
+mod shares;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +26,22 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::body::Bodies;
+use super::listener::serve_with;
+use super::metrics::Cause;
+use super::request::Server;
 use super::*;
 
-use client::{BASE, Client, Manner, get, post, tls_config};
+use client::{BASE, BOTH, Client, Manner, get, post, tls_config, tls_config_of};
 
 /// Longer than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until it is so.
+async fn wait_for(condition: impl Fn() -> bool) {
+    let so = async || Ok(condition().then_some(()));
+    flashjob_sim::eventually("what the test waits for", PATIENCE, so).await.unwrap();
+}
 
 /// Keys for one test: a CA, the server's and a device's.
 struct Keys {
@@ -69,6 +88,7 @@ struct Api {
     address: SocketAddr,
     key: ServerKey,
     metrics: ServerMetrics,
+    bodies: Bodies,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), rustls::Error>>,
 }
@@ -84,10 +104,10 @@ impl Api {
         let address = listener.local_addr().unwrap();
         let (key, metrics) = (ServerKey::new(for_rustls(&keys.server)), ServerMetrics::default());
         let (stop, stopped) = watch::channel(false);
-        let handler = Arc::new(handler);
-        let serving = serve(listener, key.clone(), handler, settings, metrics.clone(), stopped);
-        let task = tokio::spawn(serving);
-        Self { keys, address, key, metrics, stop, task }
+        let server = Arc::new(Server::new(Arc::new(handler), settings, metrics.clone()));
+        let bodies = server.bodies.clone();
+        let task = tokio::spawn(serve_with(listener, key.clone(), server, stopped));
+        Self { keys, address, key, metrics, bodies, stop, task }
     }
 
     /// A client with the device's certificate.

@@ -3,8 +3,6 @@
 use super::client::{request, whole};
 use super::*;
 
-const BOTH: [Manner; 2] = [Manner::H1, Manner::H2];
-
 fn said(directive: &str) -> String {
     format!(
         r#"{{"type":"data","message_id":"m1","response_to":"","version":1,"sent":"2022-03-20T14:45:25.271Z","directive":"{directive}","metadata":null,"content":{{"a":1}}}}"#
