@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
 mod kit;
+mod openssl;
+mod rotation;
 mod table;
