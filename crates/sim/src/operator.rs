@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct Launcher {
     /// Flags of all of them.
     pub flags: Vec<String>,
+    /// Their environment, beside what is always in it; what is named here counts.
+    pub env: BTreeMap<String, String>,
     /// What they log in with, for an hour.
     pub token: String,
     /// What runs.
@@ -60,12 +62,19 @@ impl Launcher {
     ) -> Result<Self> {
         let token = cluster.service_account_token(home, account).await?;
         let (home, cluster) = (home.to_owned(), cluster.clone());
-        Ok(Self { flags: Vec::new(), token, program, home, account, cluster })
+        let (flags, env) = (Vec::new(), BTreeMap::new());
+        Ok(Self { flags, env, token, program, home, account, cluster })
     }
 
     /// The same with this flag for all of them.
     pub fn with(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
+        self
+    }
+
+    /// The same with this in the environment of all of them.
+    pub fn with_env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -79,10 +88,11 @@ impl Launcher {
         if !args.iter().any(|flag| flag.starts_with(HEALTH)) {
             args.push(format!("{HEALTH}=0"));
         }
-        let env = BTreeMap::from([
+        let mut env = BTreeMap::from([
             ("KUBECONFIG".to_owned(), kubeconfig.display().to_string()),
             ("RUST_LOG".to_owned(), LOG.to_owned()),
         ]);
+        env.extend(self.env.clone());
         let log = kubeconfig.with_extension("log");
         Ok(Operator { running: Running::start_with(&self.program, &args, Some(&env), log)? })
     }
@@ -132,8 +142,13 @@ impl Operator {
 
     /// Ends it as a new version in its Deployment would; the exit code, and how long it took.
     pub async fn stop(&mut self) -> Result<(i32, Duration)> {
-        self.running.signal(Signal::TERM)?;
+        self.terminate()?;
         self.ended().await
+    }
+
+    /// Asks it to end as a new version in its Deployment would.
+    pub fn terminate(&self) -> Result<()> {
+        self.running.signal(Signal::TERM)
     }
 
     /// Waits until it has ended; the exit code, and how long it took.

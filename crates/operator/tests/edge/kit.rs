@@ -1,13 +1,23 @@
 //! What several of these tests do.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use anyhow::Result;
 use flashjob_api::edge::EdgeDeviceSignedRequest;
 use flashjob_sim::edge::site::EdgeSite;
-use flashjob_sim::edge::{Answer, Device, Identity, Operation};
+use flashjob_sim::edge::{
+    Answer, Device, DeviceLedger, DeviceOptions, Fleet, FleetOptions, Identity, Manner, Operation,
+    Outcome,
+};
 use flashjob_sim::{PATIENCE, eventually};
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+
+/// The annotations of Secret flotta-ca.
+pub const COMMAND: &str = "management.project-flotta.io/ca";
+pub const MESSAGE: &str = "management.project-flotta.io/ca-message";
 
 /// Every operation of a device, in the order of the table in docs/edge-security.md.
 pub const COLUMNS: [Operation; 6] = [
@@ -94,4 +104,115 @@ pub async fn gone(site: &EdgeSite, device: &str) -> Result<()> {
 pub async fn patch_device(site: &EdgeSite, device: &str, change: Value) -> Result<()> {
     site.devices().patch(device, &PatchParams::default(), &Patch::Merge(change)).await?;
     Ok(())
+}
+
+/// Devices that live by themselves, some with the agent of the original and some with ours. They poll often and wait long for
+/// an answer: where nobody may be refused, a busy machine is no refusal.
+pub struct Devices {
+    pub flotta: Fleet,
+    pub ours: Fleet,
+}
+
+impl Devices {
+    /// So many of each, registered and at work.
+    pub async fn start(site: &EdgeSite, each: usize) -> Result<Self> {
+        let (poll, deadline) = (Duration::from_millis(100), Duration::from_secs(20));
+        let fleet = async |prefix: &str, manner| {
+            let device = DeviceOptions { poll, deadline, ..site.options("", manner).await? };
+            let options =
+                FleetOptions { prefix: prefix.to_owned(), stagger: Duration::ZERO, device };
+            Fleet::start(each, options)
+        };
+        let devices = Self {
+            flotta: fleet("flotta", Manner::Flotta).await?,
+            ours: fleet("ours", Manner::Ours).await?,
+        };
+        // The original's registers twice.
+        let settled = |l: &DeviceLedger| l.answered(Operation::Register, 200) >= 2;
+        devices.flotta.wait_until("both registrations", PATIENCE, settled).await?;
+        devices.ours.all_registered(PATIENCE).await?;
+        devices.poll_on(2).await?;
+        Ok(devices)
+    }
+
+    pub fn fleets(&self) -> [&Fleet; 2] {
+        [&self.flotta, &self.ours]
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Device> {
+        self.fleets().into_iter().flat_map(Fleet::devices)
+    }
+
+    /// Waits until each has fetched its configuration so many times more.
+    pub async fn poll_on(&self, times: u64) -> Result<()> {
+        let before: BTreeMap<String, u64> =
+            self.all().map(|d| (d.id().to_owned(), d.read(polls))).collect();
+        for fleet in self.fleets() {
+            let more = |l: &DeviceLedger| polls(l) >= before[&l.device] + times;
+            fleet.wait_until("more polls", PATIENCE, more).await?;
+        }
+        Ok(())
+    }
+
+    /// From here on everything that they are told is looked at.
+    pub fn watch(&self, site: &EdgeSite) -> Watched {
+        Watched { before: self.counts(), dialled: site.dialled() }
+    }
+
+    fn counts(&self) -> Counts {
+        let mut all = self.flotta.counts();
+        for (what, count) in self.ours.counts() {
+            *all.entry(what).or_default() += count;
+        }
+        all
+    }
+}
+
+fn polls(ledger: &DeviceLedger) -> u64 {
+    [200, 304].map(|code| ledger.answered(Operation::FetchConfiguration, code)).iter().sum()
+}
+
+type Counts = BTreeMap<(Operation, Outcome), u64>;
+
+/// What devices had been told when they were first looked at.
+pub struct Watched {
+    before: Counts,
+    dialled: usize,
+}
+
+impl Watched {
+    /// What went wrong since: refusals, and requests without an answer.
+    pub fn failures(&self, devices: &Devices) -> Counts {
+        let fine = [200, 208, 304].map(Outcome::Status);
+        let mut failed = devices.counts();
+        failed.retain(|what, count| {
+            *count -= self.before.get(what).copied().unwrap_or_default();
+            *count > 0 && !fine.contains(&what.1)
+        });
+        failed
+    }
+
+    /// How many connections were opened since.
+    pub fn opened(&self, site: &EdgeSite) -> usize {
+        site.dialled() - self.dialled
+    }
+}
+
+/// Runs a device until the end of the test.
+pub fn live(device: &Device) {
+    let device = device.clone();
+    tokio::spawn(async move { device.run(std::future::pending()).await });
+}
+
+/// Asks something of the CA by its annotation, and waits for the answer.
+pub async fn command(site: &EdgeSite, command: &str) -> Result<String> {
+    let annotations = json!({ COMMAND: command, MESSAGE: null });
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    site.secrets().patch("flotta-ca", &PatchParams::default(), &patch).await?;
+    let what = format!("an answer to {command}");
+    eventually(&what, PATIENCE, async || {
+        let ca = site.secrets().get("flotta-ca").await?;
+        Ok(ca.annotations().get(MESSAGE).cloned())
+    })
+    .await
 }

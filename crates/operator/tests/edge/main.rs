@@ -7,6 +7,8 @@ mod curl;
 mod fuzz;
 mod hostile;
 mod kit;
+mod openssl;
 mod process;
 mod registration;
+mod rotation;
 mod table;

@@ -120,7 +120,12 @@ impl Keys {
     pub fn is_first_use(&self, certificate: &CertificateFacts, ca: &CaId) -> bool {
         self.current.as_ref().is_none_or(|current| {
             let later = certificate.issued() > current.since;
-            current.key != certificate.key || current.ca != *ca && later
+            // The one that was made last may have been made in the very second in which its key came into use.
+            let last = self
+                .next
+                .as_ref()
+                .is_some_and(|next| next.key == certificate.key && next.ca == *ca);
+            current.key != certificate.key || current.ca != *ca && (later || last)
         })
     }
 

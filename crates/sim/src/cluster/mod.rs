@@ -10,6 +10,7 @@
 pub(crate) mod apply;
 pub(crate) mod assets;
 pub mod audit;
+mod backup;
 pub mod gate;
 mod kubeconfig;
 mod start;
@@ -36,6 +37,7 @@ use apply::apply;
 use assets::Assets;
 
 pub use audit::AuditEntry;
+pub use backup::Backup;
 pub use gate::{Call, CallFate, Event, EventFate, Gate};
 
 /// How a cluster differs from the usual one.
@@ -56,6 +58,8 @@ pub struct Cluster {
 struct Inner {
     api_server: Mutex<Running>,
     etcd: Mutex<Running>,
+    api_server_args: Vec<String>,
+    etcd_args: Vec<String>,
     url: String,
     pki: Pki,
     tokens: BTreeMap<&'static str, String>,

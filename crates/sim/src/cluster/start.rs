@@ -20,6 +20,7 @@ use crate::pki::Pki;
 use crate::process::{Running, Scratch};
 
 pub(super) const AUDIT_LOG: &str = "audit.log";
+pub(super) const ETCD_DATA: &str = "etcd";
 
 /// Another program may take a port between our looking and the start.
 const ATTEMPTS: usize = 3;
@@ -56,23 +57,23 @@ async fn try_start(assets: &Assets, options: &ClusterOptions) -> Result<Inner> {
     let [client_port, peer_port, api_port] = free_ports()?;
 
     let etcd_url = format!("http://127.0.0.1:{client_port}");
-    let etcd = Running::start(
-        &assets.etcd,
-        &etcd_args(folder, &etcd_url, &format!("http://127.0.0.1:{peer_port}")),
-        folder.join("etcd.log"),
-    )?;
+    let etcd_args = etcd_args(folder, &etcd_url, &format!("http://127.0.0.1:{peer_port}"));
+    let etcd = Running::start(&assets.etcd, &etcd_args, folder.join("etcd.log"))?;
     // Nothing waits for etcd to be up: the API server tries until it is.
     let pki = Pki::create(folder)?;
     let tokens = write_tokens(&folder.join("tokens.csv"))?;
     fs::write(folder.join("audit-policy.yaml"), audit::POLICY)
         .context("cannot write the audit policy")?;
-    let mut args = api_server_args(folder, &etcd_url, api_port, &pki);
-    args.extend(options.api_server_args.iter().cloned());
-    let api_server = Running::start(&assets.api_server, &args, folder.join("kube-apiserver.log"))?;
+    let mut api_server_args = api_server_args(folder, &etcd_url, api_port, &pki);
+    api_server_args.extend(options.api_server_args.iter().cloned());
+    let log = folder.join("kube-apiserver.log");
+    let api_server = Running::start(&assets.api_server, &api_server_args, log)?;
 
     let inner = Inner {
         api_server: Mutex::new(api_server),
         etcd: Mutex::new(etcd),
+        api_server_args,
+        etcd_args,
         url: format!("https://127.0.0.1:{api_port}"),
         pki,
         tokens,
@@ -80,14 +81,19 @@ async fn try_start(assets: &Assets, options: &ClusterOptions) -> Result<Inner> {
         names: AtomicUsize::new(0),
         scratch,
     };
-    let client = client(&inner)?;
-    let ready = ready(&client, PATIENCE, || alive(&inner)).await;
+    started(&inner).await?;
+    Ok(inner)
+}
+
+/// Waits until the control plane is up.
+pub(super) async fn started(inner: &Inner) -> Result<()> {
+    let client = client(inner)?;
+    let ready = ready(&client, PATIENCE, || alive(inner)).await;
     ready.with_context(|| {
         let etcd = super::lock(&inner.etcd).last_words();
         let api_server = super::lock(&inner.api_server).last_words();
         format!("the control plane did not start\n{etcd}\n{api_server}")
-    })?;
-    Ok(inner)
+    })
 }
 
 /// A client that does not wait in the server's stead: a 503 is an answer here.
@@ -160,7 +166,7 @@ fn write_tokens(path: &Path) -> Result<BTreeMap<&'static str, String>> {
 
 fn etcd_args(folder: &Path, client: &str, peer: &str) -> Vec<String> {
     vec![
-        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--data-dir={}", folder.join(ETCD_DATA).display()),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),

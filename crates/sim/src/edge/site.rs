@@ -90,6 +90,16 @@ impl EdgeSite {
         self.forwarder.address()
     }
 
+    /// How many connections were opened to it so far.
+    pub fn dialled(&self) -> usize {
+        self.forwarder.dialled()
+    }
+
+    /// From now on devices get to this address, or nowhere.
+    pub fn lead_to(&self, address: Option<SocketAddr>) {
+        self.leads_to.send_replace(address);
+    }
+
     /// Starts an operator, and waits until it serves devices.
     pub async fn operator(&self) -> Result<EdgeOperator> {
         self.operator_with(&[], None).await
@@ -103,17 +113,15 @@ impl EdgeSite {
 
     /// One that may not get as far as to serve devices.
     pub fn started(&self, flags: &[&str], gate: Option<&Gate>) -> Result<Operator> {
-        self.leads_to.send_replace(None);
+        self.lead_to(None);
         self.operators.start(flags, gate)
     }
 
     /// Waits until it listens. From then on devices get to it.
     pub async fn listening(&self, operator: Operator) -> Result<EdgeOperator> {
         operator.says(LISTENS).await?;
-        let log = operator.log();
-        let said = log.split(LISTENS).nth(1).and_then(|rest| rest.split_whitespace().next());
-        let address = said.context("no address")?.parse()?;
-        self.leads_to.send_replace(Some(address));
+        let address = listens_at(&operator).context("no address")?;
+        self.lead_to(Some(address));
         Ok(EdgeOperator { operator, address })
     }
 
@@ -219,6 +227,12 @@ impl EdgeOperator {
     pub fn log(&self) -> String {
         self.operator.log()
     }
+}
+
+/// Where an operator has said that it serves devices; `None` if it does not.
+pub fn listens_at(operator: &Operator) -> Option<SocketAddr> {
+    let log = operator.log();
+    log.split_once(LISTENS)?.1.split_whitespace().next()?.parse().ok()
 }
 
 /// One part of a Secret as text.

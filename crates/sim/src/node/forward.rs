@@ -7,6 +7,8 @@
 //! A broken connection is broken on the other side too: some take an orderly end for the end of what they were to get.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Endpoints, Service};
@@ -33,6 +35,7 @@ pub enum To {
 #[derive(Debug)]
 pub struct Forwarder {
     address: SocketAddr,
+    dialled: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -43,7 +46,14 @@ impl Forwarder {
             .await
             .with_context(|| format!("cannot forward from {listen}"))?;
         let address = listener.local_addr()?;
-        Ok(Self { address, task: tokio::spawn(serve(listener, to)) })
+        let dialled = Arc::new(AtomicUsize::new(0));
+        let task = tokio::spawn(serve(listener, to, dialled.clone()));
+        Ok(Self { address, dialled, task })
+    }
+
+    /// How many connections were opened to it so far.
+    pub fn dialled(&self) -> usize {
+        self.dialled.load(Ordering::Relaxed)
     }
 
     /// Where it listens.
@@ -58,12 +68,13 @@ impl Drop for Forwarder {
     }
 }
 
-async fn serve(listener: TcpListener, to: To) {
+async fn serve(listener: TcpListener, to: To, dialled: Arc<AtomicUsize>) {
     // Owned here, so that connections end with this task.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                dialled.fetch_add(1, Ordering::Relaxed);
                 connections.spawn(carry(stream, to.clone()));
             },
             Some(_) = connections.join_next() => {}

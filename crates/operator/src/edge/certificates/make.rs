@@ -17,15 +17,19 @@ pub fn authority(life: Life) -> Result<Data, Error> {
     Ok(data([("ca.crt", pair.chain().pem()), ("ca.key", pair.key().pem())]))
 }
 
+/// How many CAs back a device may be that knows its first one only, and still takes the server.
+const MOST_CROSSES: usize = 4;
+
 /// A new CA in the place of `old`. The two have different names, so that nobody takes one for the other.
 pub fn successor(old: &Authority, life: Life, cross: Life) -> Result<Data, Error> {
     let new = new_ca(life)?;
     let cross = old.pair.sign(&new.key().public(), &ca_profile(&new.key().public(), cross))?;
+    let crosses = std::iter::once(&cross).chain(&old.cross).take(MOST_CROSSES);
     Ok(data([
         ("ca.crt", new.chain().pem()),
         ("ca.key", new.key().pem()),
         ("previous.crt", old.pair.leaf().pem()),
-        ("cross.crt", cross.pem()),
+        ("cross.crt", crosses.map(Certificate::pem).collect()),
     ]))
 }
 

@@ -40,6 +40,10 @@ pub use published::{Certificates, Trust};
 /// From a change to the look at it: changes come in twos and threes.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Says which CAs the devices' keys depend on, at the moment it is asked. A CA is retired by what it says, so it may not be what
+/// was known some time ago.
+pub type AskKeys = Arc<dyn Fn() -> DeviceKeys + Send + Sync>;
+
 /// What certificates are to say.
 #[derive(Debug, Clone)]
 pub struct CertificateSettings {
@@ -65,7 +69,7 @@ pub fn start(
     caller: Caller,
     namespace: &str,
     settings: CertificateSettings,
-    devices: watch::Receiver<Option<DeviceKeys>>,
+    devices: watch::Receiver<Option<AskKeys>>,
     clock: impl Fn() -> Timestamp + Send + 'static,
 ) -> watch::Receiver<Arc<Certificates>> {
     let (sender, receiver) = watch::channel(Arc::default());
@@ -108,14 +112,14 @@ async fn notice(
 async fn keep(
     mut keeper: Keeper,
     changed: Arc<Notify>,
-    mut devices: watch::Receiver<Option<DeviceKeys>>,
+    mut devices: watch::Receiver<Option<AskKeys>>,
     clock: impl Fn() -> Timestamp,
 ) {
     let (listeners, mut failures) = (keeper.listeners(), 0);
     loop {
-        let known = devices.borrow_and_update().clone();
-        let unlisted = known.is_none();
-        let pause = match keeper.look(known, clock()).await {
+        let ask = devices.borrow_and_update().clone();
+        let unlisted = ask.is_none();
+        let pause = match keeper.look(|| Some(ask.as_ref()?()), clock()).await {
             Ok(again) => {
                 failures = 0;
                 Duration::try_from(again.duration_since(clock())).unwrap_or_default()
@@ -140,7 +144,7 @@ async fn soon_after(changed: &Notify) {
 }
 
 /// Every EdgeDevice was listed.
-async fn listed(devices: &mut watch::Receiver<Option<DeviceKeys>>) {
+async fn listed(devices: &mut watch::Receiver<Option<AskKeys>>) {
     if devices.wait_for(Option::is_some).await.is_err() {
         // Nobody will say so any more.
         std::future::pending().await

@@ -152,7 +152,7 @@ pub(super) fn shown(
         // A CA that is itself signed by another is part of the way.
         let between = authority.pair.chain().iter().cloned();
         let between = between.filter(|_| authority.pair.chain().iter().count() > 1);
-        chain.extend(between.chain(authority.cross.clone()));
+        chain.extend(between.chain(authority.cross.iter().cloned()));
     }
     let leaf = chain.remove(0);
     let (ders, key) = (Chain::new(leaf, chain).ders(), server.key().der().clone_key());

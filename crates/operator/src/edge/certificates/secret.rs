@@ -55,10 +55,10 @@ impl Secret {
         format!("Secret {} cannot be used: {key}: {why}", self.name_any())
     }
 
-    fn certificate(&self, key: &str) -> Result<Option<Certificate>, String> {
-        let Some(text) = self.get(key) else { return Ok(None) };
+    fn certificates(&self, key: &str) -> Result<Vec<Certificate>, String> {
+        let Some(text) = self.get(key) else { return Ok(Vec::new()) };
         let chain = Chain::from_pem(text).map_err(|error| self.wrong(key, error))?;
-        Ok(Some(chain.leaf().clone()))
+        Ok(chain.iter().cloned().collect())
     }
 
     fn certified_key(&self, crt: &str, key: &str) -> Result<CertifiedKey, String> {
@@ -97,8 +97,9 @@ pub fn found<T>(
 pub struct Authority {
     pub pair: CertifiedKey,
     pub previous: Option<Certificate>,
-    /// This CA, signed by the one before it.
-    pub cross: Option<Certificate>,
+    /// This CA, signed by the one before it; then that one, signed by the one before it, and so on. They lead from the server's
+    /// certificate to a CA that a device knows from earlier, also when that is not trusted here any more.
+    pub cross: Vec<Certificate>,
 }
 
 /// What a CA is called where its whole name is too long.
@@ -125,13 +126,13 @@ impl Authority {
         if !has_signed(ca, &trial, KeyPurpose::ClientAuth) {
             return Err(secret.wrong("ca.crt", "what it signs is not taken"));
         }
-        let previous = secret.certificate("previous.crt")?;
+        let previous = secret.certificates("previous.crt")?.into_iter().next();
         if previous.as_ref().is_some_and(|previous| !previous.is_ca()) {
             return Err(secret.wrong("previous.crt", "the certificate is no CA"));
         }
-        let cross = secret.certificate("cross.crt")?;
+        let cross = secret.certificates("cross.crt")?;
         let fits = |cross: &Certificate| cross.key_fingerprint() == ca.key_fingerprint();
-        if cross.as_ref().is_some_and(|cross| !fits(cross)) {
+        if cross.first().is_some_and(|cross| !fits(cross)) {
             return Err(secret.wrong("cross.crt", "it is not for the key of ca.crt"));
         }
         Ok(Authority { pair, previous, cross })

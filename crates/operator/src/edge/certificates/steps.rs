@@ -51,7 +51,8 @@ impl Keeper {
                 self.answer(seen, json!(data), message).await
             }
             Step::Retire { message } => {
-                let gone = json!({ "previous.crt": null, "cross.crt": null });
+                // The cross certificate stays: agents of the original trust the CA that they were delivered with for ever.
+                let gone = json!({ "previous.crt": null });
                 self.answer(seen, gone, message).await
             }
             Step::Answer { message } => self.answer(seen, json!({}), message).await,

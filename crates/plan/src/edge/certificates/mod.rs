@@ -96,7 +96,7 @@ pub enum Step {
         cross: Life,
         message: String,
     },
-    /// Drops the previous CA.
+    /// Drops the previous CA: what it has signed does not count any more.
     Retire {
         message: String,
     },

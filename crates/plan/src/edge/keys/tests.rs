@@ -136,6 +136,18 @@ fn a_later_certificate_for_the_same_key_moves_the_device_to_another_ca_and_an_ea
 }
 
 #[test]
+fn a_new_ca_is_noticed_also_in_the_very_second_in_which_the_key_came_into_use() {
+    let new_ca = CaId("fedcba9876543210".into());
+    let (keys, old) = issue(&Keys::default(), 1, at(0));
+    let keys = keys.come_into_use(&old, ca(), at(5));
+    let new = certificate(1, at(5));
+    let keys = keys.issue(key(1), new_ca.clone(), at(5), new.not_after);
+    assert!(keys.is_first_use(&new, &new_ca) && !keys.is_first_use(&old, &ca()));
+    let keys = keys.come_into_use(&new, new_ca.clone(), at(5));
+    assert!(!keys.is_first_use(&new, &new_ca) && !keys.is_first_use(&old, &ca()));
+}
+
+#[test]
 fn a_certificate_is_handed_out_when_its_key_its_ca_and_its_end_are_on_record() {
     let end = at(1000);
     let keys = Keys::default().issue(key(1), ca(), at(0), end);
