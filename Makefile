@@ -109,6 +109,11 @@ bench-boards: ## Measure 500 simulated boards through operator and flasher (ARGS
 	cargo build --release --locked $(OPERATOR) $(FLASHER) -p flashjob-sim; \
 	$(PROGRAMS)/release/flashjob-sim scale $(ARGS)
 
+.PHONY: bench-edge
+bench-edge: ## Measure registrations and requests of edge devices against their floors (table, and target/bench/edge.json)
+	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	cargo bench --locked $(OPERATOR) --bench edge -- $(ARGS)
+
 .PHONY: e2e
 e2e: ## Flash simulated boards through real Pods on a real node, as root on Debian (or on the cluster of E2E_KUBECONFIG)
 	@hack/e2e.sh

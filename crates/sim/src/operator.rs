@@ -24,6 +24,8 @@ const HEALTH: &str = "--health-probe-bind-address";
 const LOG: &str = "info,flashjob_operator=debug";
 /// How often it is looked at whether one has ended.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long no write is added to the audit log when all are there.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// Starts operators on a cluster that has their manifests.
 #[derive(Debug, Clone)]
@@ -103,6 +105,18 @@ impl Launcher {
         let mut writes = self.cluster.writes(namespace)?;
         writes.retain(|entry| entry.user == operator);
         Ok(writes)
+    }
+
+    /// The same, once no more is added: a call is in the audit log when it is answered.
+    pub async fn writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
+        let mut writes = self.writes(namespace)?;
+        loop {
+            sleep(QUIET).await;
+            let before = std::mem::replace(&mut writes, self.writes(namespace)?);
+            if before.len() == writes.len() {
+                return Ok(writes);
+            }
+        }
     }
 
     /// How often they were refused an object of this kind there.

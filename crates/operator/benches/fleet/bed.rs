@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashjob_api::flashjob::{FlashJob, Phase};
-use flashjob_sim::cluster::{AuditEntry, Cluster, ClusterOptions, Gate};
+use flashjob_sim::cluster::{Cluster, ClusterOptions, Gate};
 use flashjob_sim::flashjob::{Site, jobs};
 use flashjob_sim::node::{AddressPool, Script};
 use flashjob_sim::{Launcher, Operator};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// The job's name; each namespace has one job.
 pub const JOB: &str = "flashjob";
@@ -25,9 +25,6 @@ pub const PARALLEL: usize = 64;
 /// How long an operator may take to know the devices: a list of 100,000 Instances takes more than a minute where others are at
 /// work, too.
 const LISTED: Duration = Duration::from_secs(600);
-
-/// How long no write is added to the audit log when all are there.
-const QUIET: Duration = Duration::from_millis(500);
 
 /// A control plane with the operator's manifests and Akri's CRD.
 pub struct Bed {
@@ -50,19 +47,6 @@ impl Bed {
     pub async fn site(&self, script: Script) -> Result<Site> {
         let site = Site::on(&self.cluster).operators(self.operators.clone());
         site.pool(AddressPool::of(10_000)).start(move |_| script.clone()).await
-    }
-
-    /// What operators have written in a namespace, once no more is added: an object is gone before its deletion is answered,
-    /// and a call is in the audit log when it is answered.
-    pub async fn writes_settled(&self, namespace: &str) -> Result<Vec<AuditEntry>> {
-        let mut writes = self.operators.writes(namespace)?;
-        loop {
-            sleep(QUIET).await;
-            let before = std::mem::replace(&mut writes, self.operators.writes(namespace)?);
-            if before.len() == writes.len() {
-                return Ok(writes);
-            }
-        }
     }
 }
 

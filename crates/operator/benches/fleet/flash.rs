@@ -51,6 +51,7 @@ pub async fn measure(devices: usize) -> Result<Flash> {
         .collect();
     let last = ends.values().max().context("no flash has ended")?;
     let recorded = bed
+        .operators
         .writes_settled(&site.namespace)
         .await?
         .into_iter()

@@ -58,7 +58,7 @@ pub async fn measure(devices: usize) -> Result<Large> {
     let status = site.status_now(JOB).await?;
     let listed = status.completed_uuids.len();
     ensure!(status.truncated == (listed < devices), "{listed} of {devices} are listed");
-    let writes = bed.writes_settled(&site.namespace).await?;
+    let writes = bed.operators.writes_settled(&site.namespace).await?;
     Ok(Large {
         devices,
         seconds,

@@ -78,7 +78,7 @@ pub async fn measure(devices: usize) -> Result<Rollout> {
     cleaned_up(&site, devices).await?;
     let cleaned_up_seconds = began.elapsed().as_secs_f64();
     all_flashed(&site, devices).await?;
-    let writes = bed.writes_settled(&site.namespace).await?;
+    let writes = bed.operators.writes_settled(&site.namespace).await?;
     let usage = operator.usage()?;
     drop((operator, site));
 
@@ -113,9 +113,7 @@ pub async fn all_flashed(site: &Site, devices: usize) -> Result<()> {
 fn by_kind(writes: &[AuditEntry]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for entry in writes {
-        let subresource = entry.subresource.iter().map(|sub| format!("/{sub}")).collect::<String>();
-        let kind = format!("{} {}{subresource}", entry.verb, entry.resource);
-        *kinds.entry(kind).or_default() += 1;
+        *kinds.entry(entry.kind()).or_default() += 1;
     }
     kinds
 }

@@ -50,6 +50,12 @@ impl AuditEntry {
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
+
+    /// Verb and resource, such as `patch pods/status`.
+    pub fn kind(&self) -> String {
+        let subresource = self.subresource.iter().map(|sub| format!("/{sub}")).collect::<String>();
+        format!("{} {}{subresource}", self.verb, self.resource)
+    }
 }
 
 /// Reads the answered calls from an audit log.
