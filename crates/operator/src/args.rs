@@ -53,6 +53,17 @@ pub struct Options {
     pub edge: edge::args::EdgeOptions,
 }
 
+impl Options {
+    /// What cannot be together.
+    pub fn problem(&self) -> Option<&'static str> {
+        let edge = self.controllers.contains(&SystemName::Edge);
+        (edge && !self.process.namespace.is_empty()).then_some(
+            "--namespace is for FlashJobs, and would let a second process of Edge write the same Secrets: name the devices' \
+             namespaces in --edge-namespaces, and run FlashJob in a process of its own",
+        )
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SystemName {
     Flashjob,
@@ -91,6 +102,13 @@ mod tests {
         assert!(options("manager").process.leader_elect);
         assert!(!options("manager --leader-elect=false").process.leader_elect);
         assert_eq!(options("manager").process.metrics_bind_address, Bind(None));
+    }
+
+    #[test]
+    fn edge_has_namespaces_of_its_own() {
+        assert!(options("manager --controllers=edge --namespace=a").problem().is_some());
+        assert!(options("manager --controllers=edge --edge-namespaces=a").problem().is_none());
+        assert!(options("manager --namespace=a").problem().is_none());
     }
 
     #[test]

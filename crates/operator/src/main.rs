@@ -32,6 +32,9 @@ fn crd(name: &str) -> String {
 }
 
 fn run(options: &Options) -> ExitCode {
+    if let Some(problem) = options.problem() {
+        return process::fail(problem);
+    }
     let mut controllers = options.controllers.clone();
     controllers.dedup();
     let systems = controllers.iter().map(|controller| match controller {

@@ -47,7 +47,7 @@ pub struct SignedRequestStatus {
     /// The answer in one word: pending, approved or declined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The answers so far.
+    /// The answer with its reason.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<SignedRequestCondition>,
 }
@@ -59,7 +59,7 @@ pub struct SignedRequestCondition {
     /// The answer: pending, approved or declined.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// Whether it holds: true or false, in small letters.
+    /// Whether it holds. Flotta wrote true or false, in small letters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Why, in words.

@@ -26,6 +26,7 @@ use crate::engine::pool::{Caller, Pool};
 use crate::engine::queue::Queue;
 use crate::engine::watch::WatchEvent;
 use crate::process::clock;
+use crate::process::metrics::SystemMetrics;
 
 /// Requests for one device that may wait at a time.
 const MOST_WAITING: usize = 8;
@@ -37,6 +38,7 @@ pub struct EdgeController {
     pub inputs: mpsc::Sender<Input>,
     pub queue: Queue,
     pub pool: Pool,
+    pub metrics: SystemMetrics,
     /// Our own namespace.
     pub home: String,
     pub tombstones: Tombstones,
@@ -102,8 +104,11 @@ impl Controller for EdgeController {
     }
 
     fn reconcile(&mut self, key: &str) -> Duration {
+        let began = clock::boottime();
         let reconciled = panics::caught(|| self.reconcile_name(key));
+        self.metrics.reconciled(clock::boottime().saturating_sub(began));
         if let Err(panic) = reconciled {
+            self.metrics.panicked();
             tracing::error!(device = key, panic, "the reconcile of a device ended in a panic");
             self.fail(key, "the operator has made a mistake; its log has more");
         }
@@ -193,7 +198,7 @@ impl EdgeController {
         let key = self.keys.entry(name.clone()).or_default();
         key.waiting.retain(|asked| !asked.answer.is_closed());
         if key.waiting.len() >= MOST_WAITING {
-            let why = "too many requests for this device wait already; try again".to_owned();
+            let why = "too many requests for this device wait already".to_owned();
             let _ = asked.answer.send(Err(Unavailable(why)));
             return;
         }

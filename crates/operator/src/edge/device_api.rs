@@ -67,7 +67,7 @@ impl Handler for DeviceApi {
         Peer::new(chain)
     }
 
-    fn admit(&self, peer: &Peer, device: &str) -> Result<(), DeviceAnswer> {
+    fn admit(&self, peer: &Peer, device: &DeviceId) -> Result<(), DeviceAnswer> {
         let call = self.call(peer, device)?;
         let identified = auth::identify(&call.certificate, &call.device, call.now);
         identified.map_err(|refusal| self.refuse(refusal))?;
@@ -76,7 +76,7 @@ impl Handler for DeviceApi {
 
     /// A device's own certificate is counted by itself. The one for registration is everybody's, so it is counted for each
     /// device that it is used for.
-    fn bucket(&self, peer: &Peer, device: &str) -> Option<[u8; 32]> {
+    fn bucket(&self, peer: &Peer, device: &DeviceId) -> Option<[u8; 32]> {
         let trust = self.shared.certificates.borrow().trust.clone()?;
         let certificate = peer.facts(&trust);
         let mut hasher = DefaultHasher::new();
@@ -128,14 +128,10 @@ impl Handler for DeviceApi {
 type Answered = Result<DeviceAnswer, DeviceAnswer>;
 
 impl DeviceApi {
-    fn call(&self, peer: &Peer, device: &str) -> Result<Call, DeviceAnswer> {
+    fn call(&self, peer: &Peer, device: &DeviceId) -> Result<Call, DeviceAnswer> {
         let trust = self.shared.certificates.borrow().trust.clone();
         let trust = trust.ok_or_else(|| busy("there is no CA yet that could tell who you are"))?;
-        let invalid = |invalid: flashjob_plan::edge::device_id::InvalidId| {
-            DeviceAnswer::refusal(StatusCode::UNPROCESSABLE_ENTITY, invalid.to_string())
-        };
-        let device = DeviceId::read(device).map_err(invalid)?;
-        Ok(Call { device, certificate: peer.facts(&trust), now: clock::now() })
+        Ok(Call { device: device.clone(), certificate: peer.facts(&trust), now: clock::now() })
     }
 
     fn refuse(&self, refusal: Refusal) -> DeviceAnswer {
@@ -305,6 +301,7 @@ fn bad(why: String) -> DeviceAnswer {
     DeviceAnswer::refusal(StatusCode::BAD_REQUEST, why)
 }
 
+/// `why` without the advice, which is the same for all of them.
 fn busy(why: &str) -> DeviceAnswer {
     let why = format!("{why}; try again");
     let refusal = DeviceAnswer::refusal(StatusCode::SERVICE_UNAVAILABLE, why);

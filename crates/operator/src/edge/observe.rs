@@ -68,6 +68,7 @@ pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts>
         namespace: text("targetNamespace").unwrap_or_default(),
         set: text("targetSet"),
         phase: short(object.status.get("phase")),
+        message: short(object.status.pointer("/conditions/0/message")),
     };
     Box::new((object.name_any(), facts))
 }

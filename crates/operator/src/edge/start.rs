@@ -79,6 +79,7 @@ pub async fn run(
         inputs: inputs.clone(),
         queue: Queue::default(),
         pool,
+        metrics: process.metrics,
         home,
         tombstones: Tombstones::default(),
         keys: HashMap::new(),

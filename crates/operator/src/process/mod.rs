@@ -12,5 +12,5 @@ mod run;
 mod server;
 mod system;
 
-pub use run::run;
+pub use run::{fail, run};
 pub use system::{Context, System};

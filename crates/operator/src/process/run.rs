@@ -62,7 +62,7 @@ fn log_filter(asked: &str) -> Result<EnvFilter, ParseError> {
 }
 
 #[expect(clippy::print_stderr, reason = "there is no log to write to yet")]
-fn fail(message: &str) -> ExitCode {
+pub fn fail(message: &str) -> ExitCode {
     eprintln!("error: {message}");
     ExitCode::from(2)
 }

@@ -90,7 +90,8 @@ pub fn flotta_device(
     fs::write(path("request"), request)?;
     let day = SignedDuration::from_hours(24);
     let time = |time: Timestamp| time.strftime("%Y%m%d%H%M%SZ").to_string();
-    let (from, to) = (time(Timestamp::now() - day), time(Timestamp::now() + day * days));
+    let now = flashjob_sim::clock::now();
+    let (from, to) = (time(now - day), time(now + day * days));
     let (config, ca, ca_key) = (path("config"), path("ca"), path("ca.key"));
     let certificate = openssl(
         &[

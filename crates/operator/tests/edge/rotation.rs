@@ -122,7 +122,7 @@ async fn devices_are_served_all_the_way_from_one_ca_to_the_next() -> Result<()> 
     let all = format!("not retired: {} EdgeDevices", 2 * EACH + 1);
     assert!(refused.contains(&all) && refused.contains("flotta-0"), "{refused}");
     renew(&mut devices, new.leaf()).await?;
-    let one = format!("not retired: 1 EdgeDevices depend on the CA {}: sleeper.", id(old.leaf()));
+    let one = format!("not retired: 1 EdgeDevice depends on the CA {}: sleeper.", id(old.leaf()));
     let refused = command(&site, "retire").await?;
     assert!(refused.contains(&one), "{refused}");
     came_back(&site, &sleeper, &old).await?;

@@ -127,7 +127,14 @@ fn with_own(
 ) -> Result<Access, Refusal> {
     match record {
         Record::Known { keys, unclaimed } => {
-            let keys = keys.map_err(|UnreadableKeys| Refusal::KeysUnreadable)?;
+            let keys = match keys {
+                Ok(keys) => keys,
+                // It was reset.
+                Err(UnreadableKeys) if unclaimed && operation.brings_a_certificate() => {
+                    return with_earlier(operation);
+                }
+                Err(UnreadableKeys) => return Err(Refusal::KeysUnreadable),
+            };
             // Its EdgeDevice was made anew, and no certificate that was given for that was used yet. What is left from before is
             // worth no more than the registration certificate: it may have been replaced before.
             let anew = unclaimed && keys.current.is_none();

@@ -108,7 +108,8 @@ fn request_duty(entry: &Entry, settings: &Settings) -> Option<Change> {
         (false, true, false) => NOT_SERVED,
         (false, false, _) => PENDING,
     };
-    (asked.phase.as_deref() != Some(phase)).then_some(Change::RequestStatus { phase, message })
+    let said = (asked.phase.as_deref(), asked.message.as_deref());
+    (said != (Some(phase), Some(message))).then_some(Change::RequestStatus { phase, message })
 }
 
 #[cfg(test)]

@@ -46,8 +46,9 @@ pub struct SignedRequestFacts {
     pub namespace: String,
     /// The EdgeDeviceSet that the device is to be in.
     pub set: Option<String>,
-    /// What its status says.
+    /// What its status says, in one word and in a sentence.
     pub phase: Option<String>,
+    pub message: Option<String>,
 }
 
 /// How Edge was started.

@@ -132,7 +132,7 @@ impl Keys {
     /// Whether a certificate for this key, by this CA and with this end, may be handed out: it is on record.
     pub fn has_issued(&self, key: &Fingerprint, ca: &CaId, end: Timestamp) -> bool {
         let known = |known: &Key| known.key == *key && known.ca == *ca;
-        self.current.iter().chain(&self.next).any(known) && self.until >= Some(end)
+        self.current.iter().chain(&self.next).any(known) && self.until >= Some(whole_second(end))
     }
 
     /// A certificate for this key is about to be handed out.
@@ -143,7 +143,7 @@ impl Keys {
             current: self.current.clone(),
             next: Some(Key { key, ca, since: now }),
             from,
-            until: self.until.max(Some(end)),
+            until: self.until.max(Some(whole_second(end))),
         }
     }
 

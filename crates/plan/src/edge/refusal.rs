@@ -116,7 +116,7 @@ impl Refusal {
                 "the annotation management.project-flotta.io/keys of the EdgeDevice cannot be read; reset the EdgeDevice"
             }
             RegisterAgain => {
-                "the EdgeDevice was made anew since this certificate was given; register for a new one"
+                "this certificate was given before the EdgeDevice was made anew or reset; register for a new one"
             }
             Declined => "the EdgeDeviceSignedRequest of this device was declined",
             TooManyPending => {

@@ -82,7 +82,7 @@ fn a_ca_that_devices_depend_on_is_not_retired() {
     let devices = facts.devices.as_mut().unwrap();
     devices.by_ca.remove("one");
     devices.unknown = Holders { count: 1, some: vec!["silent".to_owned()] };
-    assert!(answer(&facts).contains("1 EdgeDevices depend on the CA one: silent."));
+    assert!(answer(&facts).contains("1 EdgeDevice depends on the CA one: silent."));
 }
 
 #[test]

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flashjob_api::edge::wire::Message;
+use flashjob_plan::edge::device_id::DeviceId;
 use http::StatusCode;
 use rustls::pki_types::CertificateDer;
 
@@ -50,10 +51,10 @@ pub trait Handler: Send + Sync + 'static {
     fn meet(&self, chain: Vec<CertificateDer<'static>>) -> Self::Peer;
 
     /// Before a body is read: who may do nothing at all here is told so at once.
-    fn admit(&self, peer: &Self::Peer, device: &str) -> Result<(), DeviceAnswer>;
+    fn admit(&self, peer: &Self::Peer, device: &DeviceId) -> Result<(), DeviceAnswer>;
 
     /// With what a client's requests are counted together, for the rate limits. `None`: they are not limited.
-    fn bucket(&self, peer: &Self::Peer, device: &str) -> Option<[u8; 32]>;
+    fn bucket(&self, peer: &Self::Peer, device: &DeviceId) -> Option<[u8; 32]>;
 
     fn answer(
         &self,
@@ -63,8 +64,7 @@ pub trait Handler: Send + Sync + 'static {
 
 pub struct DeviceRequest<P> {
     pub peer: Arc<P>,
-    /// In lower case, a Kubernetes name, and not `register`.
-    pub device: String,
+    pub device: DeviceId,
     pub operation: Operation,
 }
 

@@ -51,13 +51,14 @@ fn error_body(status: StatusCode, message: &str) -> Bytes {
     json!({ "code": status.as_u16(), "message": message }).to_string().into()
 }
 
-/// A path that is there, but not for this method.
-pub fn not_allowed(method: &Method, allowed: &Method) -> Reply {
+/// A path that is there, but not for this method. `bare`: without a body.
+pub fn not_allowed(method: &Method, allowed: &Method, bare: bool) -> Reply {
     let status = StatusCode::METHOD_NOT_ALLOWED;
-    let message = format!("method {method} is not allowed, but [{allowed}] are");
+    let message = plain(&format!("method {method} is not allowed, but [{allowed}] are"));
     let allowed = allowed.as_str();
-    let body = json!({ "code": status.as_u16(), "message": plain(&message), "allowed": [allowed] });
-    let mut reply = reply(DeviceAnswer::json(status, body.to_string().into()), false);
+    let body = json!({ "code": status.as_u16(), "message": message, "allowed": [allowed] });
+    let body = Some(body.to_string().into());
+    let mut reply = reply(DeviceAnswer { body, ..DeviceAnswer::refusal(status, message) }, bare);
     if let Ok(allowed) = HeaderValue::try_from(allowed) {
         reply.headers_mut().insert(ALLOW, allowed);
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flashjob_api::edge::wire::{Message, directive};
+use flashjob_plan::edge::device_id::DeviceId;
 use http::header::{CONTENT_TYPE, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
@@ -74,10 +75,10 @@ impl<H: Handler> Server<H> {
         };
         if *request.method() != endpoint.method() {
             self.metrics.answered(endpoint.label(), 405);
-            return not_allowed(request.method(), &endpoint.method());
+            return not_allowed(request.method(), &endpoint.method(), endpoint.is_in());
         }
         let mut asked = Asked { endpoint, label: endpoint.label() };
-        let answer = match route::device(device) {
+        let answer = match DeviceId::read(device) {
             _ if endpoint == Endpoint::Swagger => {
                 DeviceAnswer::json(StatusCode::OK, Bytes::from_static(SWAGGER.as_bytes()))
             }
@@ -91,7 +92,7 @@ impl<H: Handler> Server<H> {
                 self.log(&device, &asked, &answer);
                 answer
             }
-            Err(why) => unprocessable(why),
+            Err(invalid) => unprocessable(invalid.to_string()),
         };
         self.metrics.answered(asked.label, answer.status.as_u16());
         reply(answer, endpoint.is_in())
@@ -100,7 +101,7 @@ impl<H: Handler> Server<H> {
     async fn device_answer(
         &self,
         peer: Arc<H::Peer>,
-        device: String,
+        device: DeviceId,
         request: Request<Incoming>,
         asked: &mut Asked,
     ) -> DeviceAnswer {
@@ -122,7 +123,7 @@ impl<H: Handler> Server<H> {
     async fn operation(
         &self,
         peer: &H::Peer,
-        device: &str,
+        device: &DeviceId,
         request: Request<Incoming>,
         asked: &mut Asked,
     ) -> Result<Operation, DeviceAnswer> {
@@ -192,7 +193,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// A refusal is worth a line, and a thousand a second are not.
-    fn log(&self, device: &str, asked: &Asked, answer: &DeviceAnswer) {
+    fn log(&self, device: &DeviceId, asked: &Asked, answer: &DeviceAnswer) {
         let Some(reason) = &answer.reason else { return };
         if self.log.take(LOG_LINES, self.started.elapsed()).is_err() {
             self.unlogged.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +201,7 @@ impl<H: Handler> Server<H> {
         }
         let left_out = self.unlogged.swap(0, Ordering::Relaxed);
         let (operation, code, reason) = (asked.label, answer.status.as_u16(), plain(reason));
-        tracing::info!(device, operation, code, reason, left_out, "a device was refused");
+        tracing::info!(%device, operation, code, reason, left_out, "a device was refused");
     }
 }
 

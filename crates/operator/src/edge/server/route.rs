@@ -2,13 +2,7 @@
 
 use http::{Method, Uri};
 
-use super::text::part;
-
 const BASE: &str = "/api/flotta-management/v1/";
-/// RFC 1123, as Kubernetes has it.
-const LONGEST_NAME: usize = 253;
-/// The name in the certificate that all devices register with. No device may have it.
-const REGISTER: &str = "register";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
@@ -65,33 +59,6 @@ pub fn endpoint(uri: &Uri) -> Option<(Endpoint, &str)> {
     Some((endpoint, device))
 }
 
-/// The device's name in the cluster; `Err` is why it cannot have one.
-pub fn device(id: &str) -> Result<String, String> {
-    let name = id.to_ascii_lowercase();
-    if name == REGISTER {
-        return Err(format!("no device may be called {REGISTER}: give it another id"));
-    }
-    if !is_name(&name) {
-        return Err(format!(
-            "the device id {} is no Kubernetes name: use letters, digits, '-' and '.', {LONGEST_NAME} at most, with a letter or digit at both ends",
-            part(id)
-        ));
-    }
-    Ok(name)
-}
-
-/// Labels of lower-case letters, digits and '-', with neither end a '-', joined by dots.
-fn is_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !label.is_empty()
-            && label.bytes().all(inside)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= LONGEST_NAME && name.split('.').all(label)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,16 +80,5 @@ mod tests {
         }
         assert_eq!(of("/"), None);
         assert_eq!(of("*"), None);
-    }
-
-    #[test]
-    fn a_device_has_a_kubernetes_name() {
-        assert_eq!(device("242E48D0-4bff").as_deref(), Ok("242e48d0-4bff"));
-        assert_eq!(device("a.b-c.0").as_deref(), Ok("a.b-c.0"));
-        assert_eq!(device(&"a".repeat(253)).map(|name| name.len()), Ok(253));
-        let long = "a".repeat(254);
-        for no in ["Register", "-a", "a-", "a..b", ".", "a_b", "%41", "a.-b", "ä", &long] {
-            assert!(device(no).is_err(), "{no}");
-        }
     }
 }

@@ -178,6 +178,8 @@ fn a_certificate_of_tomorrow_is_as_good_as_one_that_has_ended() {
 fn keys_that_cannot_be_read_let_nobody_in_and_destroy_nothing() {
     let spoilt = Record::Known { keys: Err(UnreadableKeys), unclaimed: false };
     assert_eq!(row(&of_device("edge1", 1, 1), spoilt, true), [503; 6]);
+    let reset = Record::Known { keys: Err(UnreadableKeys), unclaimed: true };
+    assert_eq!(row(&of_device("edge1", 1, 1), reset, true), [503, 503, 503, 503, 200, 200]);
 }
 
 #[test]

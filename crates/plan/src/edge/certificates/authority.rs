@@ -118,11 +118,14 @@ fn retire(facts: &Facts, ca: &AuthorityFacts) -> Option<Step> {
     let holders = facts.devices.as_ref()?.depend_on(previous);
     if holders.count > 0 {
         let some = holders.some.iter().take(5).cloned().collect::<Vec<_>>();
+        let one = holders.count == 1;
         let more = if holders.count > some.len() { ", ..." } else { "" };
         let message = format!(
-            "not retired: {} EdgeDevices depend on the CA {previous}: {}{more}. They renew by themselves, or are registered anew \
-             or deleted",
+            "not retired: {} EdgeDevice{} depend{} on the CA {previous}: {}{more}. Our agent renews by itself; any other is \
+             registered anew, or its EdgeDevice deleted",
             holders.count,
+            if one { "" } else { "s" },
+            if one { "s" } else { "" },
             some.join(", ")
         );
         return Some(Step::Answer { message });

@@ -20,6 +20,7 @@ fn request(uid: &str, resource_version: u64, approved: bool) -> SignedRequestFac
         namespace: String::new(),
         set: None,
         phase: None,
+        message: None,
     }
 }
 

@@ -31,6 +31,7 @@ fn asked(namespace: &str) -> SignedRequestFacts {
         namespace: namespace.into(),
         set: None,
         phase: None,
+        message: None,
     }
 }
 
@@ -137,9 +138,21 @@ fn a_request_says_what_became_of_it_once_and_makes_no_second_device() {
     let approved = SignedRequestFacts { approved: true, ..asked("b") };
     let mut entry = of(vec![device("a")]);
     entry.signed_request = Some(approved.clone());
-    assert_eq!(phase(decide(&entry, &settings(false), false)), Some("approved"));
-    entry.signed_request = Some(SignedRequestFacts { phase: Some("approved".into()), ..approved });
-    assert_eq!(decide(&entry, &settings(false), false), None);
+    let Some(Change::RequestStatus { phase, message }) = decide(&entry, &settings(false), false)
+    else {
+        panic!("nothing is said")
+    };
+    let said = |approved: &SignedRequestFacts| {
+        let (phase, message) = (Some(phase.to_owned()), Some(message.to_owned()));
+        SignedRequestFacts { phase, message, ..approved.clone() }
+    };
+    entry.signed_request = Some(said(&approved));
+    assert_eq!((phase, decide(&entry, &settings(false), false)), ("approved", None));
+    // It was told to wait, and waits for something else now.
+    let waited = SignedRequestFacts { phase: Some("pending".into()), ..said(&approved) };
+    entry.signed_request = Some(SignedRequestFacts { namespace: "z".into(), ..waited });
+    let said = decide(&entry, &settings(false), false);
+    assert!(matches!(said, Some(Change::RequestStatus { phase: "pending", .. })), "{said:?}");
 }
 
 #[test]

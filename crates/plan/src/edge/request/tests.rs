@@ -123,6 +123,7 @@ impl World {
                     namespace,
                     set: None,
                     phase: None,
+                    message: None,
                 });
             }
             other => panic!("{other:?}"),

@@ -127,15 +127,16 @@ impl Handler for Stub {
         chain
     }
 
-    fn admit(&self, _: &Self::Peer, device: &str) -> Result<(), DeviceAnswer> {
-        match device {
+    fn admit(&self, _: &Self::Peer, device: &DeviceId) -> Result<(), DeviceAnswer> {
+        match device.as_str() {
             "refused" => Err(DeviceAnswer::refusal(StatusCode::FORBIDDEN, "not\r\nyou \u{1b}[1m")),
             "panics-at-once" => panic!("admitted in {}", "haste"),
             _ => Ok(()),
         }
     }
 
-    fn bucket(&self, _: &Self::Peer, device: &str) -> Option<[u8; 32]> {
+    fn bucket(&self, _: &Self::Peer, device: &DeviceId) -> Option<[u8; 32]> {
+        let device = device.as_str();
         device.starts_with("limited").then(|| {
             let mut bucket = [0; 32];
             for (place, byte) in bucket.iter_mut().zip(device.bytes()) {
