@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use flashjob_plan::edge::certificates::DeviceKeys;
 use flashjob_plan::edge::devices::Devices;
 use tokio::sync::{mpsc, watch};
 
 use super::args::EdgeOptions;
+use super::certificates::KeysNow;
 use super::controller::{EdgeController, REQUESTS, TOMBSTONES};
 use super::device_api::DeviceApi;
 use super::input::Input;
@@ -29,8 +29,8 @@ use crate::process::{self, clock};
 
 /// Inputs that may wait. Those of devices that come back all at once are among them.
 const MOST_INPUTS: usize = 4096;
-/// How old what is known of devices' keys may be when a CA is to be retired.
-const KEYS_EVERY: Duration = Duration::from_secs(5);
+/// How often it is looked at whether everything is listed.
+const LOOK: Duration = Duration::from_millis(100);
 /// How often tombstones that have done their work are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 
@@ -146,18 +146,10 @@ async fn load_tombstones(caller: Caller, home: String, inputs: mpsc::Sender<Inpu
     }
 }
 
-/// Says which CAs the keys of devices depend on, for whoever retires one.
-async fn tell_keys(shared: Arc<Shared>, keys: watch::Sender<Option<DeviceKeys>>) {
-    let mut told = None;
-    while !keys.is_closed() {
-        if shared.is_ready() {
-            let devices = shared.devices();
-            if told != Some(devices.changes()) {
-                told = Some(devices.changes());
-                keys.send_replace(Some(devices.keys_by_ca()));
-            }
-        }
-        let pause = if told.is_some() { KEYS_EVERY } else { Duration::from_millis(100) };
-        tokio::time::sleep(pause).await;
+/// Lets whoever retires a CA ask which CAs the keys of devices depend on, once that is known.
+async fn tell_keys(shared: Arc<Shared>, keys: watch::Sender<Option<KeysNow>>) {
+    while !shared.is_ready() && !keys.is_closed() {
+        tokio::time::sleep(LOOK).await;
     }
+    keys.send_replace(Some(Arc::new(move || shared.devices().keys_by_ca())));
 }

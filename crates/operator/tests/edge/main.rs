@@ -3,5 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
+mod ca;
 mod kit;
 mod table;

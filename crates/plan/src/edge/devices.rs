@@ -54,8 +54,6 @@ pub struct Devices {
     request_list: Option<Listing>,
     /// Requests that nobody has answered yet.
     pending: usize,
-    /// How often a key has changed.
-    changes: u64,
 }
 
 impl Devices {
@@ -66,11 +64,6 @@ impl Devices {
     /// How many requests for approval wait for an answer.
     pub fn pending(&self) -> usize {
         self.pending
-    }
-
-    /// Another number whenever the keys of a device may have changed.
-    pub fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// A list of the EdgeDevices of a namespace begins.
@@ -212,7 +205,6 @@ impl Devices {
         self.pending -= usize::from(waits(entry));
         change(entry);
         self.pending += usize::from(waits(entry));
-        self.changes += 1;
         if entry.is_empty() {
             self.entries.remove(name);
         }

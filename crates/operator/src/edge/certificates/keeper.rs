@@ -59,9 +59,10 @@ impl Keeper {
     }
 
     /// Brings everything up to date and says when to look again. An error is a sentence; it is among the problems, too.
+    /// `devices` is asked each time: a device may have come in since the last write.
     pub async fn look(
         &mut self,
-        devices: Option<DeviceKeys>,
+        devices: impl Fn() -> Option<DeviceKeys>,
         now: Timestamp,
     ) -> Result<Timestamp, String> {
         let mut problems = Vec::new();
@@ -74,7 +75,7 @@ impl Keeper {
                 }
             };
             self.remember(&seen);
-            let facts = self.facts(&seen, devices.clone());
+            let facts = self.facts(&seen, devices());
             let plan = decide(&facts, now);
             if let Some(name) = current_registration(&facts, now) {
                 self.hand_out(name, &seen);

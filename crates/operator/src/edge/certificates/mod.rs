@@ -40,6 +40,9 @@ pub use published::{Certificates, Trust};
 /// From a change to the look at it: changes come in twos and threes.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Says which CAs the keys of devices depend on, as it is at that moment.
+pub type KeysNow = Arc<dyn Fn() -> DeviceKeys + Send + Sync>;
+
 /// What certificates are to say.
 #[derive(Debug, Clone)]
 pub struct CertificateSettings {
@@ -65,7 +68,7 @@ pub fn start(
     caller: Caller,
     namespace: &str,
     settings: CertificateSettings,
-    devices: watch::Receiver<Option<DeviceKeys>>,
+    devices: watch::Receiver<Option<KeysNow>>,
     clock: impl Fn() -> Timestamp + Send + 'static,
 ) -> watch::Receiver<Arc<Certificates>> {
     let (sender, receiver) = watch::channel(Arc::default());
@@ -108,14 +111,14 @@ async fn notice(
 async fn keep(
     mut keeper: Keeper,
     changed: Arc<Notify>,
-    mut devices: watch::Receiver<Option<DeviceKeys>>,
+    mut devices: watch::Receiver<Option<KeysNow>>,
     clock: impl Fn() -> Timestamp,
 ) {
     let (listeners, mut failures) = (keeper.listeners(), 0);
     loop {
         let known = devices.borrow_and_update().clone();
         let unlisted = known.is_none();
-        let pause = match keeper.look(known, clock()).await {
+        let pause = match keeper.look(|| known.as_ref().map(|keys| keys()), clock()).await {
             Ok(again) => {
                 failures = 0;
                 Duration::try_from(again.duration_since(clock())).unwrap_or_default()
@@ -140,7 +143,7 @@ async fn soon_after(changed: &Notify) {
 }
 
 /// Every EdgeDevice was listed.
-async fn listed(devices: &mut watch::Receiver<Option<DeviceKeys>>) {
+async fn listed(devices: &mut watch::Receiver<Option<KeysNow>>) {
     if devices.wait_for(Option::is_some).await.is_err() {
         // Nobody will say so any more.
         std::future::pending().await

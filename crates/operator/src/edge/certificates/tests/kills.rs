@@ -64,7 +64,7 @@ async fn every_prefix(
             prepare(&place).await;
             let client = dies_at(&place.client, last, arrives);
             let mut process = place.start_with(client, settings(&[]));
-            died |= process.keeper.look(process.devices.clone(), day(300)).await.is_err();
+            died |= process.keeper.look(|| process.devices.clone(), day(300)).await.is_err();
             let next = place.start().look(300).await;
             // Registration certificates of a CA that is retired stay until a person deletes them.
             let others = next.problems.iter().filter(|problem| !problem.contains("reg-client-ca"));

@@ -128,7 +128,7 @@ struct Process {
 
 impl Process {
     async fn look(&mut self, days: i64) -> Arc<Certificates> {
-        self.keeper.look(self.devices.clone(), day(days)).await.unwrap();
+        self.keeper.look(|| self.devices.clone(), day(days)).await.unwrap();
         self.now()
     }
 
@@ -229,7 +229,7 @@ async fn the_task_makes_all_and_puts_back_what_is_deleted() {
     let mut seen = start(caller, &place.namespace, settings(&[]), devices, || day(0));
     let waits = |c: &Arc<Certificates>| c.problems.iter().any(|p| p.contains("is missing"));
     seen.wait_for(waits).await.unwrap();
-    listed.send_replace(Some(DeviceKeys::default()));
+    listed.send_replace(Some(Arc::new(DeviceKeys::default)));
     let whole = |c: &Arc<Certificates>| c.server.is_some() && c.registration.is_some();
     seen.wait_for(whole).await.unwrap();
     let crt = place.text("flotta-host-certificate", "server.crt").await;

@@ -67,7 +67,7 @@ async fn flottas_secrets_are_taken_over_in_every_form_of_key() {
         let device = signed(&ca, "/O=flotta-operator/OU=default/CN=device-1", None);
 
         let mut process = place.start();
-        process.keeper.look(process.devices.clone(), now()).await.unwrap();
+        process.keeper.look(|| process.devices.clone(), now()).await.unwrap();
         let taken = process.now();
         assert_eq!(taken.problems, Vec::<String>::new(), "{algorithm:?} {form:?}");
         assert_eq!(taken.registration.as_deref(), Some("reg-client-ca-abcdefghij"));
