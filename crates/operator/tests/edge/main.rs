@@ -4,5 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
 mod ca;
+#[cfg(feature = "crash")]
+mod crash;
 mod kit;
 mod table;
