@@ -6,5 +6,6 @@
 mod ca;
 #[cfg(feature = "crash")]
 mod crash;
+mod empty;
 mod kit;
 mod table;
