@@ -3,17 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use flashjob_api::edge::EdgeDeviceSignedRequest;
+use flashjob_sim::edge::device::FIELD_POLL;
 use flashjob_sim::edge::site::EdgeSite;
 use flashjob_sim::edge::{
     Answer, Device, DeviceLedger, DeviceOptions, Fleet, FleetOptions, Identity, Manner, Operation,
     Outcome,
 };
 use flashjob_sim::{PATIENCE, eventually};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+/// Devices that live by themselves do so twenty times as fast as in the field. Any faster, and they would ask more often than they
+/// may.
+pub const POLL: Duration = FIELD_POLL.checked_div(20).unwrap();
 
 /// The annotations of Secret flotta-ca.
 pub const COMMAND: &str = "management.project-flotta.io/ca";
@@ -111,12 +118,14 @@ pub async fn patch_device(site: &EdgeSite, device: &str, change: Value) -> Resul
 pub struct Devices {
     pub flotta: Fleet,
     pub ours: Fleet,
+    /// Of those that were stopped and started again.
+    pub lives: Vec<JoinSet<()>>,
 }
 
 impl Devices {
     /// So many of each, registered and at work.
     pub async fn start(site: &EdgeSite, each: usize) -> Result<Self> {
-        let (poll, deadline) = (Duration::from_millis(100), Duration::from_secs(20));
+        let (poll, deadline) = (POLL, Duration::from_secs(20));
         let fleet = async |prefix: &str, manner| {
             let device = DeviceOptions { poll, deadline, ..site.options("", manner).await? };
             let options =
@@ -126,6 +135,7 @@ impl Devices {
         let devices = Self {
             flotta: fleet("flotta", Manner::Flotta).await?,
             ours: fleet("ours", Manner::Ours).await?,
+            lives: Vec::new(),
         };
         // The original's registers twice.
         let settled = |l: &DeviceLedger| l.answered(Operation::Register, 200) >= 2;
@@ -198,10 +208,64 @@ impl Watched {
     }
 }
 
-/// Runs a device until the end of the test.
-pub fn live(device: &Device) {
-    let device = device.clone();
-    tokio::spawn(async move { device.run(std::future::pending()).await });
+/// Such a device.
+pub async fn quick(site: &EdgeSite, id: &str, manner: Manner) -> Result<DeviceOptions> {
+    Ok(DeviceOptions { poll: POLL, ..site.options(id, manner).await? })
+}
+
+/// One that is registered already.
+pub async fn quick_and_registered(site: &EdgeSite, id: &str, manner: Manner) -> Result<Device> {
+    let own = site.registered(id, manner).await?.credential().and_then(|own| own.shown().cloned());
+    let device = Device::new(DeviceOptions { own, ..quick(site, id, manner).await? })?;
+    assert_eq!(device.heartbeat().await?.code(), 200, "{:?}", device.ledger());
+    Ok(device)
+}
+
+/// Lets a device live by itself until what this returns is dropped.
+pub fn live(device: &Device) -> JoinSet<()> {
+    let (device, mut life) = (device.clone(), JoinSet::new());
+    life.spawn(async move { device.run(std::future::pending()).await });
+    life
+}
+
+/// Waits until a device that lives by itself has beaten once more, and was answered that all is well.
+pub async fn beats(device: &Device) -> Result<()> {
+    let taken = |ledger: &DeviceLedger| ledger.answered(Operation::Heartbeat, 200);
+    let before = device.read(taken);
+    device.until("a heartbeat to be taken", PATIENCE, |ledger| taken(ledger) > before).await
+}
+
+/// The fingerprint of the key that a device has in use.
+pub fn key(device: &Device) -> Result<String> {
+    let own = device.credential().context("no certificate of its own")?;
+    Ok(own.shown().context("no key")?.leaf().key_fingerprint())
+}
+
+/// Waits until the record says that the device's key is in use, and that it needs no registration certificate any more.
+pub async fn in_use(site: &EdgeSite, device: &Device) -> Result<()> {
+    let what = format!("the key of {} to be the one in use", device.id());
+    eventually(&what, PATIENCE, async || {
+        let there = site.devices().get(device.id()).await?;
+        let current = site.keys(device.id()).await?["current"]["key"].clone();
+        let unclaimed = there.labels().contains_key("edgedeviceSignedRequest");
+        Ok((current == json!(key(device)?) && !unclaimed).then_some(()))
+    })
+    .await
+}
+
+/// The names of all EdgeDevices of the site.
+pub async fn names(site: &EdgeSite) -> Result<Vec<String>> {
+    let all = site.devices().list(&ListParams::default()).await?;
+    Ok(all.iter().map(ResourceExt::name_any).collect())
+}
+
+/// What is written down of devices that were deleted.
+pub async fn tombstones(site: &EdgeSite) -> Result<Vec<Value>> {
+    let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.home);
+    let label = ListParams::default().labels("management.project-flotta.io/tombstones=true");
+    let maps = maps.list(&label).await?.items;
+    let texts = maps.into_iter().flat_map(|map| map.data.unwrap_or_default().into_values());
+    texts.map(|text| Ok(serde_json::from_str(&text)?)).collect()
 }
 
 /// Asks something of the CA by its annotation, and waits for the answer.

@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
+mod ca;
+#[cfg(feature = "crash")]
+mod crash;
 mod curl;
+mod empty;
 mod fuzz;
 mod hostile;
 mod kit;

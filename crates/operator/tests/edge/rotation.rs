@@ -56,11 +56,13 @@ async fn renew(devices: &mut Devices, new: &Certificate) -> Result<()> {
         assert_eq!(trusted, 2, "ca_bundle has both");
     }
     devices.flotta.stop().await;
+    let mut lives = Vec::new();
     for device in devices.flotta.devices() {
         let codes = [device.enrol().await?.code(), device.register().await?.code()];
         assert_eq!(codes, [208, 200], "{:?}", device.ledger());
-        live(device);
+        lives.push(live(device));
     }
+    devices.lives = lives;
     for device in devices.all() {
         let own = device.credential().context("a certificate")?;
         let signed = own.shown().context("a certificate")?.chain().verify(
@@ -186,7 +188,7 @@ async fn came_back(site: &EdgeSite, sleeper: &Device, old: &CertifiedKey) -> Res
     };
     let awake = Device::new(options)?;
     assert_eq!(awake.heartbeat().await?.code(), 401);
-    live(&awake);
+    let _life = live(&awake);
     let served = |l: &flashjob_sim::edge::DeviceLedger| {
         l.answered(Operation::Renew, 200) == 1 && l.answered(Operation::FetchCommands, 200) > 2
     };
@@ -233,7 +235,7 @@ async fn taken_over(form: Form) -> Result<()> {
         boxes.push((device, shown));
     }
     let operator = site.operator().await?;
-    let mut devices = Vec::new();
+    let (mut devices, mut lives) = (Vec::new(), Vec::new());
     for (device, shown) in &boxes {
         let options = site.options(*device, Manner::Flotta).await?;
         let own = Some(Arc::new(shown.read()?));
@@ -247,7 +249,7 @@ async fn taken_over(form: Form) -> Result<()> {
         assert_eq!(keys["current"]["ca"], json!(id(old.leaf())));
         let finalizers = site.devices().get(device.id()).await?.finalizers().to_vec();
         assert_eq!(finalizers, ["management.project-flotta.io/edgedevice-finalizer"]);
-        live(&device);
+        lives.push(live(&device));
         devices.push(device);
     }
     assert_eq!(devices[0].renew().await?.code(), 200, "it can renew");

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use flashjob_api::edge::EdgeDevice;
-use flashjob_pki::{CertifiedKey, KeyPurpose, PrivateKey, Profile};
+use flashjob_pki::{CertifiedKey, Chain, KeyPurpose, PrivateKey, Profile};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
@@ -127,17 +127,20 @@ impl EdgeSite {
 
     /// What a device is delivered with, once the operator has made it.
     pub async fn bundle(&self) -> Result<Bundle> {
-        let found = eventually("the registration certificate", PATIENCE, async || {
+        eventually("the registration certificate", PATIENCE, async || {
+            let Some(ca) = self.secrets().get_opt("flotta-ca").await? else { return Ok(None) };
+            let ca = text(&ca, "ca.crt").unwrap_or_default();
             let label = ListParams::default().labels("reg-client-ca=true");
             let mut made = self.secrets().list(&label).await?.items;
+            // Those of a CA that was retired stay.
+            made.retain(|secret| is_signed_by(&ca, secret).unwrap_or_default());
             made.sort_by_key(|secret| secret.metadata.creation_timestamp.clone());
-            Ok(made.pop())
-        });
-        let registration = found.await?;
-        let [certificate, key] =
-            ["client.crt", "client.key"].map(|part| text(&registration, part).unwrap_or_default());
-        let ca = self.secrets().get("flotta-ca").await?;
-        Bundle::from_pem(&text(&ca, "ca.crt").unwrap_or_default(), &certificate, &key)
+            let Some(newest) = made.pop() else { return Ok(None) };
+            let [certificate, key] =
+                ["client.crt", "client.key"].map(|part| text(&newest, part).unwrap_or_default());
+            Bundle::from_pem(&ca, &certificate, &key).map(Some)
+        })
+        .await
     }
 
     /// A device as this site has them.
@@ -233,6 +236,15 @@ impl EdgeOperator {
 pub fn listens_at(operator: &Operator) -> Option<SocketAddr> {
     let log = operator.log();
     log.split_once(LISTENS)?.1.split_whitespace().next()?.parse().ok()
+}
+
+/// Whether a registration certificate is of this CA.
+fn is_signed_by(ca: &str, registration: &Secret) -> Result<bool> {
+    let ca = Chain::from_pem(ca.as_bytes())?;
+    let certificate = text(registration, "client.crt").unwrap_or_default();
+    let certificate = Chain::from_pem(certificate.as_bytes())?;
+    let anchor = std::slice::from_ref(ca.leaf());
+    Ok(certificate.verify(anchor, KeyPurpose::ClientAuth, crate::clock::now()).is_ok())
 }
 
 /// One part of a Secret as text.

@@ -59,6 +59,7 @@ impl Keeper {
     }
 
     /// Brings everything up to date and says when to look again. An error is a sentence; it is among the problems, too.
+    /// `devices` is asked each time: a device may have come in since the last write.
     pub async fn look(
         &mut self,
         devices: impl Fn() -> Option<DeviceKeys>,
