@@ -6,6 +6,7 @@
 mod ca;
 #[cfg(feature = "crash")]
 mod crash;
+mod deletion;
 mod empty;
 mod kit;
 mod table;
