@@ -7,6 +7,7 @@ mod ca;
 #[cfg(feature = "crash")]
 mod crash;
 mod curl;
+mod deletion;
 mod empty;
 mod fuzz;
 mod hostile;
