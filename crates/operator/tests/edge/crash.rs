@@ -228,8 +228,12 @@ async fn fetches(site: &EdgeSite, manner: Manner, deaths: &Deaths) -> Result<usi
 
 /// Waits until the device was told to disconnect, and until that is written down, or who has told it is dead.
 async fn told(site: &EdgeSite, device: &Device, deaths: &Deaths) -> Result<()> {
-    device.until("a disconnect", PATIENCE, |ledger| ledger.disconnects() > 0).await?;
-    let served = deaths.served.load(Ordering::Acquire);
+    // Counted before it is looked: who has told it may be dead by then, and another serve.
+    let served = eventually("a disconnect", PATIENCE, async || {
+        let served = deaths.served.load(Ordering::Acquire);
+        Ok((device.ledger().disconnects() > 0).then_some(served))
+    })
+    .await?;
     eventually("the disconnect to be written down", PATIENCE, async || {
         let fetched = |tombstone: &Value| tombstone["fetched"].is_string();
         let written = tombstones(site).await?.iter().all(fetched);

@@ -159,7 +159,7 @@ async fn an_empty_cluster_disconnects_nobody() -> Result<()> {
     drop(operator);
     devices.lose_all_objects().await?;
     let _operator = site.operator_with(&FLAGS, None).await?;
-    let back = |now: &DeviceLedger| now.certificates.len() == 2;
+    let back = |now: &DeviceLedger| now.certificates.len() > 1;
     devices.fleets[0].wait_until("a second certificate", PATIENCE, back).await?;
     devices.restore("theirs").await?;
     devices.all_beat().await?;

@@ -10,7 +10,6 @@ mod curl;
 mod deletion;
 mod empty;
 mod fuzz;
-mod hostile;
 mod kit;
 mod openssl;
 mod process;

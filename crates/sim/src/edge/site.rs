@@ -19,7 +19,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 
-use super::{Bundle, Device, DeviceOptions, Manner};
+use super::{Answer, Bundle, Device, DeviceOptions, Manner};
 use crate::cluster::{Cluster, Gate};
 use crate::node::forward::{Forwarder, To};
 use crate::{Launcher, Operator, PATIENCE, eventually, programs};
@@ -154,12 +154,10 @@ impl EdgeSite {
     /// One that has enrolled, registered and used its certificate.
     pub async fn registered(&self, id: &str, manner: Manner) -> Result<Device> {
         let device = Device::new(self.options(id, manner).await?)?;
-        let codes = [
-            device.enrol().await?.code(),
-            device.register().await?.code(),
-            device.heartbeat().await?.code(),
-        ];
-        anyhow::ensure!(codes == [208, 200, 200], "{id} was told {codes:?}: {:?}", device.ledger());
+        let said = |what: &str| format!("{id} to {what}");
+        in_the_end(&said("enrol"), 208, async || device.enrol().await).await?;
+        in_the_end(&said("register"), 200, async || device.register().await).await?;
+        in_the_end(&said("beat"), 200, async || device.heartbeat().await).await?;
         Ok(device)
     }
 
@@ -199,6 +197,16 @@ impl EdgeSite {
     pub async fn forge(&self, id: &str, key: &PrivateKey, days: i64) -> Result<CertifiedKey> {
         forged(&self.ca().await?, id, &self.namespace, key, days)
     }
+}
+
+/// Asks until the answer is this one. As long as the cluster or the machine is busy, a device asks again; any other answer is one.
+async fn in_the_end(what: &str, code: u16, ask: impl AsyncFn() -> Result<Answer>) -> Result<()> {
+    eventually(what, PATIENCE, async || match ask().await {
+        Ok(answer) if answer.code() == code => Ok(Some(())),
+        Ok(answer) if ![429, 503].contains(&answer.code()) => anyhow::bail!("{what}: {answer:?}"),
+        _ => Ok(None),
+    })
+    .await
 }
 
 /// The same by this CA, for a device of this namespace.

@@ -103,6 +103,7 @@ fn cut_off(metrics: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_is_served_whoever_else_is_connected() -> Result<()> {
+    let _alone = super::alone().await;
     let site = EdgeSite::new().await?;
     let metrics = free_address().await?;
     let operator =
