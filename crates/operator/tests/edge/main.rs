@@ -6,4 +6,5 @@
 mod kit;
 mod openssl;
 mod rotation;
+mod secrets;
 mod table;
