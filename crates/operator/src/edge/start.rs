@@ -58,7 +58,13 @@ pub async fn run(
     );
     metrics.follow(certificates.clone());
     let settings = options.settings();
-    let shared = Arc::new(Shared::new(settings.clone(), certificates, metrics, Devices::default()));
+    let shared = Arc::new(Shared::new(
+        settings.clone(),
+        certificates,
+        metrics,
+        Devices::default(),
+        process.window.clone(),
+    ));
 
     let watches = Watches {
         client: client.clone(),

@@ -5,6 +5,7 @@
 
 mod kit;
 mod openssl;
+mod replicas;
 mod rotation;
 mod secrets;
 mod table;
