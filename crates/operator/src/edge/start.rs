@@ -53,6 +53,7 @@ pub async fn run(
         caller("certificates"),
         &home,
         options.certificates(),
+        process.resync,
         keys,
         clock::now,
     );

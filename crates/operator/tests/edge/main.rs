@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
+mod backup;
 mod kit;
 mod openssl;
 mod replicas;
