@@ -72,7 +72,15 @@ impl Write {
         let patched =
             write::patch::<slim::EdgeDevice>(&self.caller, self.id(&device.uid), &version, change);
         let patched = patched.await;
-        self.device(patched, false).await
+        let mut written = self.device(patched, false).await;
+        if let There::Device(_, Some(found)) = &written.there
+            && found.uid == device.uid
+            && found.resource_version < device.resource_version
+            && let Some(error) = &mut written.error
+        {
+            error.went_back = Some(device.resource_version);
+        }
+        written
     }
 
     pub async fn hardware(self, device: &EdgeDeviceFacts, hardware: &Hardware) -> Written {
@@ -185,7 +193,7 @@ impl Write {
 impl WriteError {
     fn of(error: &kube::Error, hardware: bool) -> Self {
         let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
-        Self { message: error_message(error), conflict, hardware }
+        Self { message: error_message(error), conflict, went_back: None, hardware }
     }
 }
 

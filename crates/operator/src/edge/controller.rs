@@ -350,8 +350,12 @@ impl EdgeController {
 
     fn written(&mut self, name: &str, written: Written) {
         let mut devices = self.shared.change();
+        let went_back = written.error.as_ref().and_then(|error| error.went_back);
         match written.there {
-            There::Device(_, Some(device)) => devices.wrote_device(name, *device),
+            There::Device(_, Some(device)) => match went_back {
+                Some(tried) => devices.went_back(name, tried, *device),
+                None => devices.wrote_device(name, *device),
+            },
             There::Device(namespace, None) => devices.no_device(name, &namespace),
             There::Request(Some(request)) => devices.see_request(name, request),
             There::Request(None) => devices.lose_request(name, None),

@@ -129,6 +129,9 @@ type Answered = Result<DeviceAnswer, DeviceAnswer>;
 
 impl DeviceApi {
     fn call(&self, peer: &Peer, device: &DeviceId) -> Result<Call, DeviceAnswer> {
+        if !self.shared.holds_the_lease() {
+            return Err(busy("another process serves devices by now"));
+        }
         let trust = self.shared.certificates.borrow().trust.clone();
         let trust = trust.ok_or_else(|| busy("there is no CA yet that could tell who you are"))?;
         Ok(Call { device: device.clone(), certificate: peer.facts(&trust), now: clock::now() })

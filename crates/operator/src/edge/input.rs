@@ -59,6 +59,8 @@ pub struct WriteError {
     pub message: String,
     /// Somebody else has changed the object meanwhile: it is decided anew, from what is there now.
     pub conflict: bool,
+    /// The version of the EdgeDevice that it was for, if the server has an earlier one now.
+    pub went_back: Option<u64>,
     /// It was about the hardware, which no certificate depends on.
     pub hardware: bool,
 }

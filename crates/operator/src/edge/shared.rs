@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::certificates::Certificates;
 use super::metrics::EdgeMetrics;
+use crate::process::client::WriteWindow;
 
 pub struct Shared {
     pub settings: Settings,
@@ -17,6 +18,7 @@ pub struct Shared {
     pub metrics: EdgeMetrics,
     devices: RwLock<Devices>,
     ready: AtomicBool,
+    window: WriteWindow,
 }
 
 impl Shared {
@@ -24,10 +26,10 @@ impl Shared {
         settings: Settings,
         certificates: watch::Receiver<Arc<Certificates>>,
         metrics: EdgeMetrics,
-        devices: Devices,
+        window: WriteWindow,
     ) -> Self {
-        let (devices, ready) = (RwLock::new(devices), AtomicBool::new(false));
-        Self { settings, certificates, metrics, devices, ready }
+        let (devices, ready) = (RwLock::default(), AtomicBool::new(false));
+        Self { settings, certificates, metrics, devices, ready, window }
     }
 
     pub fn devices(&self) -> RwLockReadGuard<'_, Devices> {
@@ -41,6 +43,12 @@ impl Shared {
     /// Whether everything was listed. Before that nobody is told that there is no such device.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Whether what is known here is still the truth. Without the lease another process may have changed it, and a process that
+    /// stood still for a while finds requests in its sockets before it finds out.
+    pub fn holds_the_lease(&self) -> bool {
+        self.window.allows_writing()
     }
 
     pub fn set_ready(&self) {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use flashjob_plan::edge::devices::Devices;
 use tokio::sync::{mpsc, watch};
 
 use super::args::EdgeOptions;
@@ -53,12 +52,14 @@ pub async fn run(
         caller("certificates"),
         &home,
         options.certificates(),
+        process.resync,
         keys,
         clock::now,
     );
     metrics.follow(certificates.clone());
     let settings = options.settings();
-    let shared = Arc::new(Shared::new(settings.clone(), certificates, metrics, Devices::default()));
+    let shared = Shared::new(settings.clone(), certificates, metrics, process.window);
+    let shared = Arc::new(shared);
 
     let watches = Watches {
         client: client.clone(),

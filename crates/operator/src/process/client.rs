@@ -44,7 +44,7 @@ impl WriteWindow {
         self.0.store(u64::MAX, Ordering::Release);
     }
 
-    fn allows_writing(&self) -> bool {
+    pub fn allows_writing(&self) -> bool {
         let until = Duration::from_millis(self.0.load(Ordering::Acquire));
         clock::boottime() + MARGIN <= until
     }

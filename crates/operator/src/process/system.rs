@@ -50,6 +50,8 @@ pub trait System: Send {
 pub struct Context {
     /// Refuses to write without the lease.
     pub client: Client,
+    /// The lease is held while it is open.
+    pub window: WriteWindow,
     pub recorder: Recorder,
     /// The only namespace to look after, if there is one.
     pub namespace: Option<String>,
@@ -113,6 +115,7 @@ pub async fn lead(system: Box<dyn System>, surroundings: Surroundings) -> anyhow
         resync: Duration::from_secs(options.resync_seconds),
         missing,
         metrics: metrics.clone(),
+        window,
         client,
     };
     let keep = async {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
+mod backup;
 mod ca;
 #[cfg(feature = "crash")]
 mod crash;
@@ -14,5 +15,7 @@ mod kit;
 mod openssl;
 mod process;
 mod registration;
+mod replicas;
 mod rotation;
+mod secrets;
 mod table;

@@ -2,13 +2,15 @@
 //! ours makes of the server.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use flashjob_pki::{CertifiedKey, Chain};
 use jiff::{SignedDuration, Timestamp};
+use tempfile::TempDir;
 
 /// A certificate and its key, both in PEM.
 #[derive(Clone, Debug)]
@@ -20,6 +22,15 @@ pub struct Pem {
 impl Pem {
     pub fn read(&self) -> Result<CertifiedKey> {
         Ok(CertifiedKey::from_pem(self.certificate.as_bytes(), self.key.as_bytes())?)
+    }
+
+    /// Arguments of openssl for a client that has it.
+    fn files(&self, folder: &Path) -> Result<[String; 4]> {
+        let [crt, key] = ["crt", "key"].map(|name| folder.join(name));
+        fs::write(&crt, &self.certificate)?;
+        fs::write(&key, &self.key)?;
+        let [crt, key] = [crt, key].map(|path| path.display().to_string());
+        Ok(["-cert".to_owned(), crt, "-key".to_owned(), key])
     }
 
     /// What a device or a Secret has, for openssl.
@@ -107,28 +118,85 @@ pub fn flotta_device(
 
 /// Connects with that certificate to a server that has to have this name and to be of one of these CAs. The chain that it
 /// shows.
-pub fn connect(server: SocketAddr, name: &str, cas: &str, shown: &Pem) -> Result<Chain> {
-    let folder = tempfile::tempdir()?;
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    for (name, text) in [("cas", cas), ("crt", &shown.certificate), ("key", &shown.key)] {
-        fs::write(path(name), text)?;
-    }
-    let (server, cas, crt, key) = (server.to_string(), path("cas"), path("crt"), path("key"));
+pub fn connect(server: SocketAddr, name: &str, cas: &str, own: &Pem) -> Result<Chain> {
     let named =
         if name.parse::<std::net::IpAddr>().is_ok() { "-verify_ip" } else { "-verify_hostname" };
-    let said = openssl(
-        &[
-            &["s_client", "-connect", &server, "-tls1_3", "-showcerts", "-verify_return_error"][..],
-            &["-CAfile", &cas, "-no-CApath", "-no-CAstore", named, name],
-            &["-cert", &crt, "-key", &key],
-        ]
-        .concat(),
-        "",
-    )?;
+    let judging = ["-verify_return_error", "-no-CApath", "-no-CAstore", named, name];
+    let (said, chain) = client(server, &judging, Some(cas), own)?;
     ensure!(said.contains("Verification: OK"), "{said}");
+    Ok(chain)
+}
+
+/// The chain that a server shows, whoever has signed it.
+pub fn shown(server: SocketAddr, own: &Pem) -> Result<Chain> {
+    Ok(client(server, &[], None, own)?.1)
+}
+
+fn client(
+    server: SocketAddr,
+    judging: &[&str],
+    cas: Option<&str>,
+    own: &Pem,
+) -> Result<(String, Chain)> {
+    let folder = tempfile::tempdir()?;
+    let (server, files) = (server.to_string(), own.files(folder.path())?);
+    let mut args = vec!["s_client", "-connect", &server, "-tls1_3", "-showcerts"];
+    args.extend(files.iter().map(String::as_str));
+    args.extend(judging);
+    let path = folder.path().join("cas").display().to_string();
+    if let Some(cas) = cas {
+        fs::write(&path, cas)?;
+        args.extend(["-CAfile", &path]);
+    }
+    let said = openssl(&args, "")?;
     // It says the leaf once more after the chain.
     let chain = said.split("Server certificate").next().unwrap_or_default();
-    Ok(Chain::from_pem(chain.as_bytes())?)
+    let chain = Chain::from_pem(chain.as_bytes())?;
+    Ok((said, chain))
+}
+
+/// A connection over HTTP/1.1 on which a test writes what it likes, byte by byte.
+pub struct Line {
+    client: Child,
+    write: ChildStdin,
+    read: BufReader<ChildStdout>,
+    _folder: TempDir,
+}
+
+impl Line {
+    pub fn open(server: SocketAddr, own: &Pem) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-quiet", "-tls1_3", "-alpn", "http/1.1"])
+            .args(["-connect", &server.to_string()])
+            .args(own.files(folder.path())?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let write = client.stdin.take().context("no standard input")?;
+        let read = BufReader::new(client.stdout.take().context("no standard output")?);
+        Ok(Self { client, write, read, _folder: folder })
+    }
+
+    pub fn write(&mut self, text: &str) -> Result<()> {
+        self.write.write_all(text.as_bytes())?;
+        Ok(self.write.flush()?)
+    }
+
+    /// The next line of the answer; empty at its end.
+    pub fn read(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.read.read_line(&mut line)?;
+        Ok(line)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let _ = self.client.kill();
+        let _ = self.client.wait();
+    }
 }
 
 fn openssl(args: &[&str], input: &str) -> Result<String> {

@@ -120,6 +120,16 @@ impl Devices {
         }
     }
 
+    /// A write of ours was for a version that the server has never heard of, and this is what it has: the cluster was restored
+    /// from a backup.
+    pub fn went_back(&mut self, name: &str, tried: u64, device: EdgeDeviceFacts) {
+        let known = self.entry(name).and_then(|entry| entry.device(&device.namespace));
+        // A list may have said so meanwhile.
+        if known.is_some_and(|known| known.uid == device.uid && known.resource_version == tried) {
+            self.put_device(name, device);
+        }
+    }
+
     fn put_device(&mut self, name: &str, device: EdgeDeviceFacts) {
         self.change(name, |entry| {
             entry.devices.retain(|known| known.namespace != device.namespace);

@@ -161,7 +161,7 @@ fn decided(
     let certificate = &request.certificate;
     auth::identify(certificate, &request.device, now)?;
     let place = place::find(&certificate.holder, &entry.devices, &settings.namespaces)?;
-    let record = record(entry, place, &certificate.holder);
+    let record = record(entry, place, certificate);
     let operation = request.wish.operation();
     let judged =
         auth::judge(certificate, &request.device, operation, record, settings.auto_approval, now);
@@ -212,8 +212,8 @@ fn own_namespace(holder: &Holder) -> Option<&str> {
 }
 
 /// What the table is asked with.
-fn record<'a>(entry: &'a Entry, place: Place<'a>, holder: &Holder) -> Record<'a> {
-    let own = own_namespace(holder).and_then(|namespace| entry.tombstone(namespace));
+fn record<'a>(entry: &'a Entry, place: Place<'a>, certificate: &CertificateFacts) -> Record<'a> {
+    let own = own_namespace(&certificate.holder).and_then(|namespace| entry.tombstone(namespace));
     match place {
         Place::There(device) if !device.being_deleted => Record::Known {
             keys: device.keys.as_ref().map_err(|unreadable| *unreadable),
@@ -224,7 +224,10 @@ fn record<'a>(entry: &'a Entry, place: Place<'a>, holder: &Holder) -> Record<'a>
             Some(tombstone) => Record::Deleted(tombstone),
             None => Record::BeingDeleted,
         },
-        Place::Nowhere { .. } => own.map_or(Record::Unknown, Record::Deleted),
+        Place::Nowhere { .. } => match own.filter(|tombstone| tombstone.is_after(certificate)) {
+            Some(tombstone) => Record::Deleted(tombstone),
+            None => Record::Unknown,
+        },
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::certificate::CertificateFacts;
 use super::keys::Keys;
 use crate::time::{is_sane, later};
 
@@ -63,6 +64,12 @@ impl Tombstone {
 
     pub fn write(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether the certificate was made before the EdgeDevice was deleted. One that was made later is of another EdgeDevice,
+    /// which the cluster has forgotten because it was restored from a backup, and that one nobody has deleted.
+    pub fn is_after(&self, certificate: &CertificateFacts) -> bool {
+        certificate.issued() <= self.deleted
     }
 
     /// Whether it has done its work.

@@ -64,11 +64,12 @@ impl CertificateSettings {
 }
 
 /// Looks after the Secrets of `namespace` until nobody listens any more. `devices` is `None` until every EdgeDevice was
-/// listed. The caller's client has to be the one that refuses to write without the lease.
+/// listed; `resync` is how long a watch is trusted to have left nothing out. The caller's client has to be the one that refuses to write without the lease.
 pub fn start(
     caller: Caller,
     namespace: &str,
     settings: CertificateSettings,
+    resync: Duration,
     devices: watch::Receiver<Option<AskKeys>>,
     clock: impl Fn() -> Timestamp + Send + 'static,
 ) -> watch::Receiver<Arc<Certificates>> {
@@ -80,7 +81,7 @@ pub fn start(
         watcher::Config::default().labels(&format!("{REGISTRATION_SECRET}=true")),
     ] {
         let api = Api::namespaced(caller.client.clone(), namespace);
-        tokio::spawn(notice(api, config, changed.clone(), sender.clone()));
+        tokio::spawn(notice(api, config, resync, changed.clone(), sender.clone()));
     }
     let keeper = Keeper::new(caller, namespace, settings, sender);
     tokio::spawn(keep(keeper, changed, devices, clock));
@@ -91,13 +92,17 @@ pub fn start(
 async fn notice(
     api: Api<PartialObjectMeta<Secret>>,
     config: watcher::Config,
+    resync: Duration,
     changed: Arc<Notify>,
     listeners: watch::Sender<Arc<Certificates>>,
 ) {
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let watch = || Box::pin(watcher(api.clone(), config.clone()).default_backoff());
+    let (mut events, mut again) = (watch(), tokio::time::interval(resync));
+    again.reset();
     loop {
         tokio::select! {
             () = listeners.closed() => return,
+            _ = again.tick() => events = watch(),
             event = events.next() => match event {
                 Some(Ok(_)) => changed.notify_one(),
                 Some(Err(error)) => {

@@ -41,6 +41,17 @@ fn a_watch_that_is_behind_does_not_undo_what_we_wrote() {
 }
 
 #[test]
+fn a_version_that_the_server_has_never_heard_of_gives_way_to_the_one_it_has() {
+    let mut devices = Devices::default();
+    devices.see_device("edge1", version(500));
+    devices.went_back("edge1", 500, version(9));
+    assert_eq!(known(&devices), Some(9), "the cluster was restored from a backup");
+    devices.see_device("edge1", version(11));
+    devices.went_back("edge1", 500, version(9));
+    assert_eq!(known(&devices), Some(11), "that was known before");
+}
+
+#[test]
 fn a_list_is_the_truth_but_for_what_was_written_meanwhile() {
     let mut devices = Devices::default();
     devices.see_device("edge1", version(50));

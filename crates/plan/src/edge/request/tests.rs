@@ -296,3 +296,31 @@ fn a_deleted_device_is_told_so_also_while_others_hold_its_object_back() {
     assert_eq!(world.ask(&own("a", 1, now()), enrolment(None)).0, Outcome::Enrolled);
     assert_eq!(world.entry.devices[0].finalizers, [FINALIZER]);
 }
+
+/// The cluster was restored from a backup of the time between.
+#[test]
+fn who_was_let_in_again_since_is_not_disconnected_by_the_tombstone_of_an_earlier_time() {
+    let mut world = World::new(true);
+    world.ask(&register(), wish(1));
+    world.ask(&own("a", 1, now()), POLL);
+    let keys = world.keys().clone();
+    world.entry.devices.clear();
+    world.entry.tombstones.push(Tombstone {
+        namespace: "a".into(),
+        name: "edge1".into(),
+        uid: "uid-a".into(),
+        deleted: after(now(), 10),
+        until: after(now(), 1000),
+        keys,
+        fetched: None,
+    });
+    let commands = Wish::Other(Operation::ControlIn);
+    let since = own("a", 2, after(now(), 20));
+    let unknown = Outcome::Refused(Refusal::DeviceUnknown);
+    assert_eq!(world.ask(&since, commands.clone()).0, unknown);
+    assert_eq!(world.ask(&since, enrolment(None)).0, Outcome::Enrolled);
+    world.entry.devices.clear();
+    let before = own("a", 1, now());
+    let disconnect = Outcome::Disconnect { namespace: "a".into() };
+    assert_eq!(world.ask(&before, commands).0, disconnect);
+}

@@ -221,12 +221,14 @@ fn takes(anchors: &str, certificates: &Certificates, name: &str, at: Timestamp) 
     try_openssl(&args, &leaf).is_ok()
 }
 
+const RESYNC: std::time::Duration = std::time::Duration::from_secs(300);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_task_makes_all_and_puts_back_what_is_deleted() {
     let place = Place::new().await;
     let (listed, devices) = watch::channel(None);
     let caller = caller(place.client.clone());
-    let mut seen = start(caller, &place.namespace, settings(&[]), devices, || day(0));
+    let mut seen = start(caller, &place.namespace, settings(&[]), RESYNC, devices, || day(0));
     let waits = |c: &Arc<Certificates>| c.problems.iter().any(|p| p.contains("is missing"));
     seen.wait_for(waits).await.unwrap();
     listed.send_replace(Some(Arc::new(DeviceKeys::default)));

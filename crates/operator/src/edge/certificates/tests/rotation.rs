@@ -67,25 +67,28 @@ async fn a_ca_is_rotated_and_retired() {
     for anchors in [&old_ca, &new_ca] {
         assert!(takes(anchors, &after, "localhost", day(4)));
     }
-    a_third_one(&place, &mut process, &old_ca, &new_ca, &old_device).await;
 }
 
-/// The original's agents never learn of another CA than the one they were delivered with.
-async fn a_third_one(
-    place: &Place,
-    process: &mut Process,
-    old_ca: &String,
-    new_ca: &String,
-    old_device: &Given,
-) {
-    place.command("rotate").await;
-    let third = process.look(5).await;
-    assert!(place.message().await.contains("rotated on"));
-    let third_ca = place.text("flotta-ca", "ca.crt").await.unwrap();
-    for anchors in [old_ca, new_ca, &third_ca] {
-        assert!(takes(anchors, &third, "localhost", day(5)), "from the first CA to the third");
+#[tokio::test(flavor = "multi_thread")]
+async fn who_knows_only_the_first_ca_takes_the_server_of_the_third() {
+    let place = Place::new().await;
+    let mut process = place.start();
+    let begun = process.look(0).await;
+    let first = issue(&begun, 0);
+    let mut cas = vec![place.text("flotta-ca", "ca.crt").await.unwrap()];
+    for days in [1, 3] {
+        place.command("rotate").await;
+        process.look(days).await;
+        cas.push(place.text("flotta-ca", "ca.crt").await.unwrap());
+        place.command("retire").await;
+        process.look(days + 1).await;
+        assert!(place.message().await.starts_with("retired: the CA"));
     }
-    assert_eq!(issuer(&third, old_device), None);
+    let now = process.now();
+    for anchors in &cas {
+        assert!(takes(anchors, &now, "localhost", day(5)));
+    }
+    assert_eq!(issuer(&now, &first), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
