@@ -8,5 +8,6 @@ mod ca;
 mod crash;
 mod deletion;
 mod empty;
+mod idle;
 mod kit;
 mod table;

@@ -19,7 +19,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 
-use super::{Bundle, Device, DeviceOptions, Manner};
+use super::{Answer, Bundle, Device, DeviceOptions, Manner};
 use crate::cluster::{Cluster, Gate};
 use crate::node::forward::{Forwarder, To};
 use crate::{Launcher, Operator, PATIENCE, eventually, programs};
@@ -155,9 +155,9 @@ impl EdgeSite {
     pub async fn registered(&self, id: &str, manner: Manner) -> Result<Device> {
         let device = Device::new(self.options(id, manner).await?)?;
         let codes = [
-            device.enrol().await?.code(),
-            device.register().await?.code(),
-            device.heartbeat().await?.code(),
+            patiently(async || device.enrol().await).await?.code(),
+            patiently(async || device.register().await).await?.code(),
+            patiently(async || device.heartbeat().await).await?.code(),
         ];
         anyhow::ensure!(codes == [208, 200, 200], "{id} was told {codes:?}: {:?}", device.ledger());
         Ok(device)
@@ -239,6 +239,12 @@ fn is_signed_by(ca: &str, registration: &Secret) -> Result<bool> {
     let certificate = Chain::from_pem(certificate.as_bytes())?;
     let anchor = std::slice::from_ref(ca.leaf());
     Ok(certificate.verify(anchor, KeyPurpose::ClientAuth, crate::clock::now()).is_ok())
+}
+
+/// Asks until the answer is another than 503: a busy machine does not always answer in time.
+pub async fn patiently(ask: impl AsyncFn() -> Result<Answer>) -> Result<Answer> {
+    let answer = async || Ok(Some(ask().await?).filter(|answer| answer.code() != 503));
+    eventually("another answer than 503", PATIENCE, answer).await
 }
 
 /// One part of a Secret as text.
