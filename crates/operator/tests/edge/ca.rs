@@ -1,10 +1,10 @@
 //! The CA is rotated and retired by command, and no device is left behind.
 
 use anyhow::Result;
-use flashjob_sim::edge::Manner;
 use flashjob_sim::edge::site::EdgeSite;
+use flashjob_sim::edge::{Identity, Manner, Operation};
 
-use super::kit::{command, delete, in_use};
+use super::kit::{codes, command, delete, in_use};
 
 /// Devices that have come in a moment ago count as well.
 #[tokio::test(flavor = "multi_thread")]
@@ -18,12 +18,11 @@ async fn a_ca_that_a_device_depends_on_is_not_retired_however_soon() -> Result<(
         assert!(told.starts_with("rotated on"), "{told}");
         let told = command(&site, "retire").await?;
         assert!(told.starts_with("not retired: 1 EdgeDevice depends on"), "{told}");
-        assert_eq!(device.heartbeat().await?.code(), 200);
-        assert_eq!(device.renew().await?.code(), 200);
-        assert_eq!(device.heartbeat().await?.code(), 200);
+        let columns = [Operation::Heartbeat, Operation::Renew, Operation::Heartbeat];
+        assert_eq!(codes(&device, Identity::Own, &columns).await, [200; 3]);
         let told = command(&site, "retire").await?;
         assert!(told.starts_with("retired"), "{told}");
-        assert_eq!(device.heartbeat().await?.code(), 200);
+        assert_eq!(codes(&device, Identity::Own, &[Operation::Heartbeat]).await, [200]);
         in_use(&site, &device).await?;
         delete(&site, id).await?;
     }

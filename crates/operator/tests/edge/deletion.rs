@@ -4,7 +4,7 @@
 use anyhow::Result;
 use flashjob_api::edge::{EdgeDevice, EdgeDeviceSignedRequest};
 use flashjob_sim::edge::site::EdgeSite;
-use flashjob_sim::edge::{Device, Identity, Manner};
+use flashjob_sim::edge::{Device, Identity, Manner, Operation};
 use flashjob_sim::{PATIENCE, eventually};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
@@ -205,23 +205,25 @@ async fn a_request_goes_with_its_device_and_who_is_declined_is_told_so() -> Resu
     let site = EdgeSite::new().await?;
     let _operator = site.operator_with(&BY_HAND, None).await?;
     let device = Device::new(quick(&site, "a", Manner::Ours).await?)?;
-    assert_eq!(device.enrol().await?.code(), 200);
+    assert_eq!(codes(&device, Identity::Current, &[Operation::Enrol]).await, [200]);
     approve(&site, "a").await?;
-    assert_eq!([device.register().await?.code(), device.heartbeat().await?.code()], [200, 200]);
+    let columns = [Operation::Register, Operation::Heartbeat];
+    assert_eq!(codes(&device, Identity::Current, &columns).await, [200, 200]);
     delete(&site, "a").await?;
     let requests: Api<EdgeDeviceSignedRequest> = site.api();
     assert_eq!(requests.get_opt("a").await?.map(|left| left.name_any()), None);
-    device.fetch_commands().await?;
+    codes(&device, Identity::Own, &[Operation::FetchCommands]).await;
     told_once(&device).await?;
-    assert_eq!(device.enrol().await?.code(), 200, "it has to be approved once more");
+    let again = codes(&device, Identity::Current, &[Operation::Enrol]).await;
+    assert_eq!(again, [200], "it has to be approved once more");
 
     let device = Device::new(quick(&site, "b", Manner::Ours).await?)?;
-    assert_eq!(device.enrol().await?.code(), 200);
+    assert_eq!(codes(&device, Identity::Current, &[Operation::Enrol]).await, [200]);
     let annotations = json!({ "management.project-flotta.io/declined": "true" });
     patch_request(&site, "b", json!({ "metadata": { "annotations": annotations } })).await?;
     phase(&site, "b", "declined").await?;
-    let declined = [device.enrol().await?.code(), device.register().await?.code()];
-    assert_eq!(declined, [403, 404]);
+    let columns = [Operation::Enrol, Operation::Register];
+    assert_eq!(codes(&device, Identity::Current, &columns).await, [403, 404]);
     Ok(())
 }
 
@@ -241,13 +243,13 @@ async fn no_more_than_a_thousand_devices_wait_for_approval() -> Result<()> {
     made.buffer_unordered(16).try_collect::<Vec<_>>().await?;
     let _operator = site.operator_with(&BY_HAND, None).await?;
     let device = Device::new(quick(&site, "late", Manner::Ours).await?)?;
-    let known = async || Ok(Some(device.enrol().await?.code()).filter(|code| *code != 503));
-    assert_eq!(eventually("an answer", PATIENCE, known).await?, 429);
+    assert_eq!(codes(&device, Identity::Current, &[Operation::Enrol]).await, [429]);
     requests.delete("stranger-7", &DeleteParams::default()).await?;
     let room = async || Ok((device.enrol().await?.code() == 200).then_some(()));
     eventually("room for one more", PATIENCE, room).await?;
     let later = Device::new(quick(&site, "later", Manner::Ours).await?)?;
-    assert_eq!(later.enrol().await?.code(), 429);
-    assert_eq!(device.enrol().await?.code(), 200, "it waits already");
+    assert_eq!(codes(&later, Identity::Current, &[Operation::Enrol]).await, [429]);
+    let waits = codes(&device, Identity::Current, &[Operation::Enrol]).await;
+    assert_eq!(waits, [200], "it waits already");
     Ok(())
 }

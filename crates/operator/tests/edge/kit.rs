@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_api::edge::EdgeDeviceSignedRequest;
 use flashjob_sim::edge::device::FIELD_POLL;
-use flashjob_sim::edge::site::EdgeSite;
+use flashjob_sim::edge::site::{EdgeSite, patiently};
 use flashjob_sim::edge::{
     Answer, Device, DeviceLedger, DeviceOptions, Fleet, FleetOptions, Identity, Manner, Operation,
     Outcome,
@@ -36,8 +36,12 @@ pub const COLUMNS: [Operation; 6] = [
     Operation::Register,
 ];
 
-/// Does one of these with that certificate.
+/// Does one of these with that certificate, and once more if the machine was too busy for an answer in time.
 pub async fn ask(device: &Device, identity: Identity, operation: Operation) -> Result<Answer> {
+    patiently(async || ask_once(device, identity.clone(), operation).await).await
+}
+
+async fn ask_once(device: &Device, identity: Identity, operation: Operation) -> Result<Answer> {
     let device = device.with(identity);
     match operation {
         Operation::FetchConfiguration => device.fetch_configuration().await,
@@ -217,7 +221,7 @@ pub async fn quick(site: &EdgeSite, id: &str, manner: Manner) -> Result<DeviceOp
 pub async fn quick_and_registered(site: &EdgeSite, id: &str, manner: Manner) -> Result<Device> {
     let own = site.registered(id, manner).await?.credential().and_then(|own| own.shown().cloned());
     let device = Device::new(DeviceOptions { own, ..quick(site, id, manner).await? })?;
-    assert_eq!(device.heartbeat().await?.code(), 200, "{:?}", device.ledger());
+    assert_eq!(codes(&device, Identity::Own, &[Operation::Heartbeat]).await, [200]);
     Ok(device)
 }
 

@@ -10,9 +10,8 @@ use flashjob_sim::edge::site::{EdgeSite, forged};
 use flashjob_sim::edge::{
     Call, Clock, Credential, Device, DeviceOptions, Identity, Manner, Operation, Protocol,
 };
-use flashjob_sim::{PATIENCE, eventually};
 
-use super::kit::{COLUMNS, approve, codes, delete};
+use super::kit::{COLUMNS, approve, ask, codes, delete};
 
 const ENROL: usize = 4;
 
@@ -41,7 +40,7 @@ impl Way<'_> {
     /// One that was let in.
     async fn approved(&self, id: &str) -> Result<Device> {
         let device = self.device(id).await?;
-        device.enrol().await?;
+        ask(&device, Identity::Current, Operation::Enrol).await?;
         approve(self.site, device.id()).await?;
         Ok(device)
     }
@@ -49,8 +48,9 @@ impl Way<'_> {
     /// One that has a certificate and uses it.
     async fn registered(&self, id: &str) -> Result<Device> {
         let device = self.approved(id).await?;
-        assert_eq!(device.register().await?.code(), 200, "{:?}", device.ledger());
-        assert_eq!(device.heartbeat().await?.code(), 200, "{:?}", device.ledger());
+        let columns = [Operation::Register, Operation::Heartbeat];
+        let told = codes(&device, Identity::Current, &columns).await;
+        assert_eq!(told, [200, 200], "{:?}", device.ledger());
         Ok(device)
     }
 
@@ -115,8 +115,8 @@ async fn worthless(way: &Way<'_>) -> Result<()> {
     let other = way.own("b", -1).await?;
     judge("another's, expired", way.showing(other, &device), 401).await;
 
-    assert_eq!(device.renew().await?.code(), 200);
-    assert_eq!(device.heartbeat().await?.code(), 200, "the new key comes into use");
+    let renewed = codes(&device, Identity::Own, &[Operation::Renew, Operation::Heartbeat]).await;
+    assert_eq!(renewed, [200, 200], "the new key comes into use");
     judge("replaced key", Identity::Older(0), 401).await;
     let replaced = codes(&device, Identity::Own, &COLUMNS[..ENROL]).await;
     assert_eq!(replaced, [200; ENROL], "and the new one is not concerned");
@@ -131,7 +131,7 @@ async fn registration(way: &Way<'_>) -> Result<()> {
     approve(way.site, device.id()).await?;
     let approved = codes(&device, bundle.clone(), &COLUMNS).await;
     assert_eq!(approved, [403, 403, 403, 403, 208, 200], "approved, {}", way.name);
-    assert_eq!(device.with(Identity::Own).heartbeat().await?.code(), 200);
+    assert_eq!(codes(&device, Identity::Own, &[Operation::Heartbeat]).await, [200]);
     let in_use = codes(&device, bundle, &COLUMNS).await;
     assert_eq!(in_use, [403, 403, 403, 403, 208, 403], "in use, {}", way.name);
     let never = way.device("d").await?;
@@ -145,7 +145,8 @@ async fn own(way: &Way<'_>) -> Result<()> {
     let expired = way.expired(&device).await?;
     let late = codes(&device, expired, &COLUMNS).await;
     assert_eq!(late, [401, 401, 401, 401, 208, 200], "own, expired, {}", way.name);
-    assert_eq!(device.heartbeat().await?.code(), 200, "what it was given then is good");
+    let beat = codes(&device, Identity::Own, &[Operation::Heartbeat]).await;
+    assert_eq!(beat, [200], "what it was given then is good");
     let valid = codes(&device, Identity::Own, &COLUMNS).await;
     assert_eq!(valid, [200, 200, 200, 200, 208, 200], "own, {}", way.name);
     let again = device.fetch_configuration().await?.code();
@@ -171,8 +172,7 @@ async fn unknown_and_deleted(way: &Way<'_>) -> Result<()> {
     let told = device.with(Identity::Own).fetch_commands().await?;
     assert_eq!((told.code(), device.ledger().disconnects()), (200, 1), "{}", way.name);
     // That it is gone may not be known yet.
-    let again = async || Ok(Some(device.enrol().await?).filter(|told| told.code() != 503));
-    assert_eq!(eventually("another answer", PATIENCE, again).await?.code(), 200);
+    assert_eq!(ask(&device, Identity::Current, Operation::Enrol).await?.code(), 200);
     let bundle = codes(&device, Identity::Registration, &COLUMNS[ENROL..]).await;
     assert_eq!(bundle, [200, 404], "deleted and told so, {}", way.name);
     approve(way.site, device.id()).await?;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test may stop at once and say why
 
 mod hostile;
+mod idle;
 mod loss;
 
 use tokio::sync::{Mutex, MutexGuard};

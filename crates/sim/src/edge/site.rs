@@ -203,7 +203,7 @@ impl EdgeSite {
 async fn in_the_end(what: &str, code: u16, ask: impl AsyncFn() -> Result<Answer>) -> Result<()> {
     eventually(what, PATIENCE, async || match ask().await {
         Ok(answer) if answer.code() == code => Ok(Some(())),
-        Ok(answer) if ![429, 503].contains(&answer.code()) => anyhow::bail!("{what}: {answer:?}"),
+        Ok(answer) if ![429, BUSY].contains(&answer.code()) => anyhow::bail!("{what}: {answer:?}"),
         _ => Ok(None),
     })
     .await
@@ -253,6 +253,15 @@ fn is_signed_by(ca: &str, registration: &Secret) -> Result<bool> {
     let certificate = Chain::from_pem(certificate.as_bytes())?;
     let anchor = std::slice::from_ref(ca.leaf());
     Ok(certificate.verify(anchor, KeyPurpose::ClientAuth, crate::clock::now()).is_ok())
+}
+
+/// What an operator says while it cannot keep up, or its cluster cannot.
+const BUSY: u16 = 503;
+
+/// Asks until the answer is another than 503: a busy machine does not always answer in time.
+pub async fn patiently(ask: impl AsyncFn() -> Result<Answer>) -> Result<Answer> {
+    let answer = async || Ok(Some(ask().await?).filter(|answer| answer.code() != BUSY));
+    eventually("another answer than 503", PATIENCE, answer).await
 }
 
 /// One part of a Secret as text.
