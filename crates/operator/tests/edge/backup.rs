@@ -7,14 +7,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashjob_sim::cluster::Cluster;
 use flashjob_sim::edge::site::EdgeSite;
-use flashjob_sim::edge::{Device, DeviceLedger, DeviceOptions, EdgeOperator, Manner, Operation};
+use flashjob_sim::edge::{Device, DeviceLedger, DeviceOptions, Manner, Operation};
 use flashjob_sim::{PATIENCE, clock, eventually, programs};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
+use tokio::task::JoinSet;
 
-use super::kit::{command, gone, live, patch_device};
+use super::kit::{POLL, command, gone, live, patch_device};
 
 /// So many writes come after the backup, so that what is written after the restore has lower versions than what was known.
 const WRITES: u32 = 300;
@@ -34,10 +35,18 @@ enum Past {
 struct Known {
     device: Device,
     past: Past,
+    /// It lives by itself for as long as this is there.
+    life: JoinSet<()>,
+}
+
+impl Known {
+    fn new(device: Device, past: Past) -> Self {
+        Self { device, past, life: JoinSet::new() }
+    }
 }
 
 async fn device(site: &EdgeSite, id: &str, manner: Manner) -> Result<Device> {
-    let (poll, deadline) = (Duration::from_millis(100), Duration::from_secs(20));
+    let (poll, deadline) = (POLL, Duration::from_secs(20));
     let options = site.options(id, manner).await?;
     let device = Device::new(DeviceOptions { poll, deadline, registers_again: false, ..options })?;
     let codes = [device.enrol().await?.code(), device.register().await?.code()];
@@ -62,7 +71,7 @@ async fn devices_with_a_past(
     for (name, manner) in [("flotta", Manner::Flotta), ("ours", Manner::Ours)] {
         for past in [Past::Untouched, Past::Renewed] {
             let id = format!("{name}-{past:?}").to_lowercase();
-            all.push(Known { device: device(site, &id, manner).await?, past });
+            all.push(Known::new(device(site, &id, manner).await?, past));
         }
     }
     let readmitted = device(site, "ours-readmitted", Manner::Ours).await?;
@@ -80,19 +89,19 @@ async fn devices_with_a_past(
     };
     eventually("it to be let in again", PATIENCE, back).await?;
     assert_eq!(readmitted.heartbeat().await?.code(), 200);
-    all.push(Known { device: readmitted, past: Past::Readmitted });
+    all.push(Known::new(readmitted, Past::Readmitted));
     for known in all.iter().filter(|known| known.past == Past::Renewed) {
         assert_eq!(known.device.renew().await?.code(), 200);
         assert_eq!(known.device.heartbeat().await?.code(), 200);
     }
     for (id, manner) in [("flotta-new", Manner::Flotta), ("ours-new", Manner::Ours)] {
-        all.push(Known { device: device(site, id, manner).await?, past: Past::New });
+        all.push(Known::new(device(site, id, manner).await?, Past::New));
     }
-    for known in &all {
+    for known in &mut all {
         // What is known of each has a version that is gone with the restore.
         let labels = json!({ "metadata": { "labels": { "hall": "2" } } });
         patch_device(site, known.device.id(), labels).await?;
-        live(&known.device);
+        known.life = live(&known.device);
     }
     Ok(all)
 }
@@ -128,7 +137,7 @@ async fn is_on_record(site: &EdgeSite, device: &Device) -> Result<()> {
 
 /// What every device has in the end: one EdgeDevice, its own key in use, and nobody was told to disconnect.
 async fn all_are_back(site: &EdgeSite, all: &[Known]) -> Result<()> {
-    for Known { device, past } in all {
+    for Known { device, past, .. } in all {
         is_on_record(site, device)
             .await
             .with_context(|| format!("{past:?}: {:?}", device.ledger().told.back()))?;
@@ -160,17 +169,13 @@ async fn begin_anew(all: &[Known]) -> Result<()> {
     Ok(())
 }
 
-/// As its Deployment sees to it: the control plane may have been away for longer than the lease.
-async fn kept(site: &EdgeSite, mut operator: EdgeOperator, flags: &[&str]) -> Result<EdgeOperator> {
-    if operator.operator.has_ended() { site.operator_with(flags, None).await } else { Ok(operator) }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_runs_through_a_restore_serves_everybody() -> Result<()> {
     let cluster = Cluster::start().await?;
     let site = EdgeSite::on(&cluster, programs::built("flashjob-operator").await?).await?;
-    // How long a watch is trusted: one that is asked for a version that does not exist yet says nothing.
-    let flags = ["--resync-seconds=5"];
+    // How long a watch is trusted: one that is asked for a version that does not exist yet says nothing. And no lease, which
+    // ends with it when the control plane is away for longer.
+    let flags = ["--resync-seconds=5", "--leader-elect=false"];
     let operator = site.operator_with(&flags, None).await?;
     let mut backup = None;
     let keep = async || {
@@ -182,13 +187,11 @@ async fn an_operator_that_runs_through_a_restore_serves_everybody() -> Result<()
     // The last that is seen of the CA's Secret has a version that comes again only after very much has been written.
     command(&site, "rotaet").await?;
     cluster.restore(&backup.context("no backup")?).await?;
-    let operator = kept(&site, operator, &flags).await?;
 
     begin_anew(&all).await?;
     all_are_back(&site, &all).await?;
     // Secrets are watched, too.
     assert!(command(&site, "rotaet").await?.contains("is not known"));
-    let operator = kept(&site, operator, &flags).await?;
     assert!(!operator.log().contains("panic"), "{}", operator.log());
     Ok(())
 }
@@ -226,7 +229,7 @@ async fn certificates_are_given_out_after_a_restore_also_before_anything_was_lis
 -> Result<()> {
     let cluster = Cluster::start().await?;
     let site = EdgeSite::on(&cluster, programs::built("flashjob-operator").await?).await?;
-    let flags = ["--resync-seconds=3600"];
+    let flags = ["--resync-seconds=3600", "--leader-elect=false"];
     let operator = site.operator_with(&flags, None).await?;
     let device = device(&site, "device", Manner::Ours).await?;
     let backup = cluster.backup().await?;
@@ -235,7 +238,6 @@ async fn certificates_are_given_out_after_a_restore_also_before_anything_was_lis
     assert_eq!(device.renew().await?.code(), 200);
     assert_eq!(device.heartbeat().await?.code(), 200);
     cluster.restore(&backup).await?;
-    let operator = kept(&site, operator, &flags).await?;
 
     let renewed = async || Ok(device.renew().await.ok().filter(|told| told.code() == 200));
     eventually("a certificate", PATIENCE, renewed).await?;
