@@ -106,8 +106,8 @@ impl EdgeMetrics {
         let known = self.inner.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(certificates) = known.as_ref().map(|known| known.borrow().clone()) else { return };
         let now = clock::now();
-        self.inner.ca_days.set(certificates.ca_days(now).unwrap_or(f64::NAN));
-        self.inner.server_days.set(certificates.server_days(now).unwrap_or(f64::NAN));
+        self.inner.ca_days.set(certificates.ca_days(now).unwrap_or_default());
+        self.inner.server_days.set(certificates.server_days(now).unwrap_or_default());
         let problems = i64::try_from(certificates.problems.len()).unwrap_or(i64::MAX);
         self.inner.problems.set(problems);
     }

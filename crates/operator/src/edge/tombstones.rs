@@ -2,7 +2,7 @@
 //!
 //! They are read once, after the lease was won; from then on memory is the truth, and every change carries the version of the
 //! ConfigMap that it was decided on. One write is under way at a time, with all there is to say by then about one of them: who
-//! deletes ten thousand devices at once gets a few dozen writes.
+//! deletes many devices at once gets a write for many of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
