@@ -8,18 +8,101 @@ use flashjob_plan::edge::finalizers::FINALIZER;
 use flashjob_plan::edge::keys;
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::request::{DevicePatch, NewDevice};
+use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
 
+use super::crds::{EDGE_DEPLOYMENTS, EDGE_WORKLOADS};
 use super::input::{There, WriteError, Written};
-use super::{observe, slim};
+use super::observe::{self, SeenWorkload};
+use super::slim;
 use crate::engine::pool::Caller;
 use crate::engine::slim::Slim;
 use crate::engine::write::ObjectId;
-use crate::engine::{read, status, write};
+use crate::engine::{backoff, read, status, write};
 use crate::process::client::error_message;
+
+/// What is to become of a device's status.
+pub struct DeviceStatusWrite {
+    /// All but the hardware, as it is and as it is to be; null if there is no status.
+    pub before: Value,
+    pub after: Value,
+    /// What the device says of it: all, or what has changed.
+    pub hardware: Option<Hardware>,
+}
+
+impl DeviceStatusWrite {
+    fn patch(&self, uid: &str, has_hardware: bool) -> Value {
+        let mut patch = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+        let none = Map::new();
+        let fields = |status: &'_ Value| status.as_object().cloned().unwrap_or_default();
+        let (before, mut after) = (self.before.as_object().unwrap_or(&none), fields(&self.after));
+        let hardware = fields(&json!(self.hardware));
+        if self.before.is_null() {
+            if self.hardware.is_some() {
+                after.insert("hardware".into(), hardware.into());
+            }
+            patch.push(json!({ "op": "add", "path": "/status", "value": after }));
+            return patch.into();
+        }
+        for (field, value) in after.iter().filter(|(field, value)| before.get(*field) != Some(*value)) {
+            patch.push(json!({ "op": "add", "path": format!("/status/{field}"), "value": value }));
+        }
+        for gone in before.keys().filter(|field| !after.contains_key(*field)) {
+            patch.push(json!({ "op": "remove", "path": format!("/status/{}", pointer(gone)) }));
+        }
+        if has_hardware {
+            for (field, value) in hardware {
+                let path = format!("/status/hardware/{field}");
+                patch.push(json!({ "op": "add", "path": path, "value": value }));
+            }
+        } else if self.hardware.is_some() {
+            patch.push(json!({ "op": "add", "path": "/status/hardware", "value": hardware }));
+        }
+        patch.into()
+    }
+}
+
+/// Anybody may have named it.
+fn pointer(field: &str) -> String {
+    field.replace('~', "~0").replace('/', "~1")
+}
+
+/// What is to become of a workload.
+pub enum WorkloadWrite {
+    Status(Value),
+    Finalizers(Vec<String>),
+}
+
+/// Whether it is the CRD of a kind that was deleted, and an object of that time with it: it is about to go, gone, or newer than
+/// the object. Without an answer nobody can say so.
+pub async fn crd_has_ended(caller: &Caller, kind: WorkloadKind, created: Timestamp) -> bool {
+    let needed = match kind {
+        WorkloadKind::EdgeDeployment => EDGE_DEPLOYMENTS,
+        WorkloadKind::EdgeWorkload => EDGE_WORKLOADS,
+    };
+    let api: Api<CustomResourceDefinition> = Api::all(caller.client.clone());
+    let mut failures = 0;
+    loop {
+        match caller.call(api.get_metadata_opt(needed.crd)).await {
+            Ok(None) => return true,
+            Ok(Some(crd)) => {
+                let made = crd.metadata.creation_timestamp.map(|time| time.0);
+                return crd.metadata.deletion_timestamp.is_some()
+                    || made.is_some_and(|made| made > created);
+            }
+            Err(error) => {
+                let (crd, error) = (needed.crd, error_message(&error));
+                tracing::warn!(crd, error, "a CRD could not be read and is tried again");
+            }
+        }
+        tokio::time::sleep(backoff::pause(failures)).await;
+        failures += 1;
+    }
+}
 
 /// A write for one device.
 pub struct Write {
@@ -57,7 +140,7 @@ impl Write {
             metadata.insert("annotations".into(), json!({ (keys::ANNOTATION): keys.write() }));
         }
         let mut labels: Map<_, _> =
-            patch.labels.into_iter().map(|(label, value)| (label, Value::from(value))).collect();
+            patch.labels.into_iter().map(|(label, value)| (label, json!(value))).collect();
         if patch.claimed {
             labels.insert(labels::UNCLAIMED.to_owned(), Value::Null);
         }
@@ -84,7 +167,7 @@ impl Write {
     }
 
     pub async fn hardware(self, device: &EdgeDeviceFacts, hardware: &Hardware) -> Written {
-        let add = if device.has_status {
+        let add = if device.status.is_there {
             json!({ "op": "add", "path": "/status/hardware", "value": hardware })
         } else {
             json!({ "op": "add", "path": "/status", "value": { "hardware": hardware } })
@@ -93,6 +176,53 @@ impl Write {
         let patch = json!([test, add]);
         let patched = status::write(&self.caller, &self.namespace, &self.name, patch).await;
         self.device(patched, true).await
+    }
+
+    /// Writes what is different in the status of a device, each field by itself: nobody's edit of the spec is in its way.
+    pub async fn device_status(self, device: &EdgeDeviceFacts, write: DeviceStatusWrite) -> Written {
+        let patch = write.patch(&device.uid, device.status.hardware.is_some());
+        let patched = status::write(&self.caller, &self.namespace, &self.name, patch).await;
+        self.device(patched, false).await
+    }
+
+    /// Writes to a workload. `None`: it is gone by now. The error is a sentence.
+    pub async fn workload(
+        self,
+        workload: &WorkloadFacts,
+        write: WorkloadWrite,
+    ) -> Result<Option<Box<SeenWorkload>>, String> {
+        match workload.kind {
+            WorkloadKind::EdgeDeployment => {
+                self.workload_of::<slim::EdgeDeployment>(workload, write).await
+            }
+            WorkloadKind::EdgeWorkload => {
+                self.workload_of::<slim::EdgeWorkload>(workload, write).await
+            }
+        }
+    }
+
+    async fn workload_of<K: Slim + slim::Open>(
+        &self,
+        workload: &WorkloadFacts,
+        write: WorkloadWrite,
+    ) -> Result<Option<Box<SeenWorkload>>, String> {
+        let written: kube::Result<K> = match write {
+            WorkloadWrite::Status(value) => {
+                let test = json!({ "op": "test", "path": "/metadata/uid", "value": workload.uid });
+                let add = json!({ "op": "add", "path": "/status", "value": value });
+                status::write(&self.caller, &self.namespace, &self.name, json!([test, add])).await
+            }
+            WorkloadWrite::Finalizers(finalizers) => {
+                let change = json!({ "metadata": { "finalizers": finalizers } });
+                let version = workload.resource_version.to_string();
+                write::patch(&self.caller, self.id(&workload.uid), &version, change).await
+            }
+        };
+        match written {
+            Ok(object) => Ok(Some(Box::new(observe::workload(workload.kind, &object)))),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error_message(&error)),
+        }
     }
 
     pub async fn create_request(

@@ -18,3 +18,40 @@ pub const SIGNED_REQUESTS: Needed = Needed {
     crd: "edgedevicesignedrequest.management.project-flotta.io",
     comes_from: COMES_FROM,
 };
+
+pub const EDGE_DEPLOYMENTS: Needed = Needed {
+    group_version: GROUP_VERSION,
+    resource: "edgedeployments",
+    crd: "edgedeployments.management.project-flotta.io",
+    comes_from: COMES_FROM,
+};
+
+pub const EDGE_WORKLOADS: Needed = Needed {
+    group_version: GROUP_VERSION,
+    resource: "edgeworkloads",
+    crd: "edgeworkloads.management.project-flotta.io",
+    comes_from: COMES_FROM,
+};
+
+pub const EDGE_DEVICE_GROUPS: Needed = Needed {
+    group_version: GROUP_VERSION,
+    resource: "edgedevicegroups",
+    crd: "edgedevicegroups.management.project-flotta.io",
+    comes_from: COMES_FROM,
+};
+
+pub const EDGE_DEVICE_SETS: Needed = Needed {
+    group_version: GROUP_VERSION,
+    resource: "edgedevicesets",
+    crd: "edgedevicesets.management.project-flotta.io",
+    comes_from: COMES_FROM,
+};
+
+pub const ALL: [Needed; 6] = [
+    EDGE_DEVICES,
+    SIGNED_REQUESTS,
+    EDGE_DEPLOYMENTS,
+    EDGE_WORKLOADS,
+    EDGE_DEVICE_GROUPS,
+    EDGE_DEVICE_SETS,
+];

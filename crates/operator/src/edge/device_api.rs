@@ -14,8 +14,9 @@ use flashjob_api::edge::wire::{
 use flashjob_pki::csr;
 use flashjob_plan::edge::auth::{self, Operation as Judged};
 use flashjob_plan::edge::certificate::{CertificateFacts, Holder};
-use flashjob_plan::edge::configuration;
 use flashjob_plan::edge::device_id::DeviceId;
+use flashjob_plan::edge::heartbeat::events;
+use flashjob_plan::edge::heartbeat::report::Report;
 use flashjob_plan::edge::keys::{CaId, Fingerprint};
 use flashjob_plan::edge::refusal::Refusal;
 use flashjob_plan::edge::request::{CertificateWish, DeviceRequest, Outcome, Wish};
@@ -29,7 +30,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use super::controller::outcome_without_write;
-use super::input::{Asked, Input, Unavailable};
+use super::input::{Asked, Input, NewHeartbeat, Unavailable};
 use super::observe;
 use super::peer::Peer;
 use super::server::{self, DeviceAnswer, Handler, Operation};
@@ -38,6 +39,8 @@ use crate::process::clock;
 
 /// The original's agent gives up after a second, and what is answered later is lost.
 const LONGEST: Duration = Duration::from_millis(900);
+/// Why a device gets no configuration when it names none that it has.
+const HELD: &str = "something that a workload of this device needs is missing; it keeps the configuration it has";
 /// Characters of a model's name that are kept.
 const LONGEST_MODEL: usize = 256;
 
@@ -188,24 +191,29 @@ impl DeviceApi {
 
     async fn configuration(&self, call: &Call, known: Option<&str>) -> Answered {
         let namespace = self.may(call, Judged::DataIn).await?;
-        let devices = self.shared.devices();
-        let entry = devices.entry(call.device.as_str());
-        let device = entry.and_then(|entry| entry.device(&namespace));
-        let device = device.ok_or_else(|| self.refuse(Refusal::DeviceUnknown))?;
-        let content = configuration::render(call.device.as_str(), device);
-        drop(devices);
-        let etag = format!("\"{}\"", content.version);
+        let served = self.shared.served.get(&(namespace, call.device.as_str().to_owned()));
+        let served = served.ok_or_else(|| busy("the configuration is being made"))?;
+        let Some(configuration) = served.configuration else {
+            return match known {
+                Some(known) => Ok(DeviceAnswer {
+                    etag: Some(known.to_owned()).filter(|known| !known.contains(',')),
+                    ..DeviceAnswer::empty(StatusCode::NOT_MODIFIED)
+                }),
+                None => Err(busy(HELD)),
+            };
+        };
+        let etag = format!("\"{}\"", configuration.version());
         let is_known = |known: &str| known.trim().trim_start_matches("W/") == etag;
         if known.is_some_and(|known| known.split(',').any(is_known)) {
             let etag = Some(etag);
             return Ok(DeviceAnswer { etag, ..DeviceAnswer::empty(StatusCode::NOT_MODIFIED) });
         }
-        let message = Message {
+        let envelope = Message {
             directive: directive::DEVICE.to_owned(),
-            content: json!(content),
             ..self.message(MessageType::Data, call.now)
         };
-        Ok(DeviceAnswer { etag: Some(etag), ..body(&message) })
+        let body = Bytes::from(configuration.body(&envelope));
+        Ok(DeviceAnswer { etag: Some(etag), ..DeviceAnswer::json(StatusCode::OK, body) })
     }
 
     async fn commands(&self, call: &Call) -> Answered {
@@ -225,9 +233,20 @@ impl DeviceApi {
     }
 
     async fn heartbeat(&self, call: &Call, message: Message) -> Answered {
-        self.may(call, Judged::Heartbeat).await?;
-        let _: Heartbeat = content(message)?;
+        let namespace = self.may(call, Judged::Heartbeat).await?;
+        let heartbeat: Heartbeat = content(message)?;
         self.shared.metrics.heartbeat();
+        let place = (namespace, call.device.as_str().to_owned());
+        let report = Report::of(&heartbeat);
+        let report = self.shared.beats.hear(&place, &report, call.now).then_some(report);
+        let (events, more_events) = events::of(&heartbeat);
+        if report.is_some() || !events.is_empty() {
+            let new = NewHeartbeat { place: place.clone(), report, events, more_events };
+            if self.inputs.try_send(Input::Heartbeat(Box::new(new))).is_err() {
+                // It says so again.
+                self.shared.beats.forget(&place);
+            }
+        }
         Ok(DeviceAnswer::empty(StatusCode::OK))
     }
 

@@ -2,17 +2,46 @@
 
 use flashjob_api::edge::Hardware;
 use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts};
+use flashjob_plan::edge::heartbeat::events::DeviceEvent;
+use flashjob_plan::edge::heartbeat::report::Report;
 use flashjob_plan::edge::request::{DeviceRequest, Outcome};
+use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use tokio::sync::oneshot;
 
-use super::observe::Named;
-use super::tombstones::{Flushed, Loaded};
+use super::controller::WorkloadKey;
+use super::observe::{Named, SeenWorkload};
+use super::roll::RollLoaded;
+use super::sets::{SetKind, SetSettings};
+use super::sources::{Source, SourceKind, SourceRead};
+use super::tombstones::{Flushed, Loaded, Place};
 use crate::engine::watch::WatchEvent;
 
 pub enum Input {
     /// The watch of the EdgeDevices of this namespace has seen something.
     Device(String, WatchEvent<Named<EdgeDeviceFacts>>),
     Request(WatchEvent<Named<SignedRequestFacts>>),
+    /// EdgeDeployments or EdgeWorkloads of this namespace.
+    Workload(WorkloadKind, String, WatchEvent<Box<SeenWorkload>>),
+    /// EdgeDeviceSets or EdgeDeviceGroups of this namespace.
+    Set(SetKind, String, WatchEvent<(String, SetSettings)>),
+    /// Secrets or ConfigMaps of this namespace: a name and a version.
+    Source(SourceKind, String, WatchEvent<(String, String)>),
+    SourceRead(Box<SourceRead>),
+    /// It is time to try again to read it.
+    SourceAgain(Source),
+    /// A heartbeat with something new in it.
+    Heartbeat(Box<NewHeartbeat>),
+    /// The status of the EdgeDevice at this place was written, or was not.
+    DeviceStatus(Place, Box<Written>),
+    /// A workload was written, or was not.
+    WorkloadWritten(WorkloadKey, Result<Option<Box<SeenWorkload>>, String>),
+    /// It is not there any more; whether that is because its CRD is not.
+    WorkloadLeft(Box<WorkloadFacts>, bool),
+    RollLoaded(Box<RollLoaded>),
+    /// This shard of the roll was written, or was not.
+    RollWritten(u16, Result<(), String>),
+    /// A second has passed.
+    Tick,
     /// A device asks for something that has to be written down first.
     Asked(Box<Asked>),
     /// A device was told to disconnect, by its name, because of the tombstone of this namespace.
@@ -27,6 +56,16 @@ pub enum Input {
     Flushed(Box<Flushed>),
     /// It is time to look at all tombstones, or to try again to write them.
     Tombstones,
+}
+
+/// What is new in a heartbeat.
+pub struct NewHeartbeat {
+    pub place: Place,
+    /// `None`: it says what the one before it said, but for its events.
+    pub report: Option<Report>,
+    pub events: Vec<DeviceEvent>,
+    /// Events beyond those.
+    pub more_events: usize,
 }
 
 /// A request of a device that waits for its answer.

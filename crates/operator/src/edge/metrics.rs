@@ -30,6 +30,10 @@ struct Inner {
     heartbeats: Counter,
     control_messages: Counter,
     disconnects: Counter,
+    renders: Counter,
+    status_writes: Counter,
+    events_dropped: Counter,
+    devices: Family<StateLabel, Gauge>,
     ca_days: Gauge<f64, AtomicU64>,
     server_days: Gauge<f64, AtomicU64>,
     problems: Gauge,
@@ -53,6 +57,11 @@ struct CauseLabel {
     cause: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
 impl EdgeMetrics {
     pub fn register(&self, part: &mut Part<'_>) {
         self.server.register(part.registry);
@@ -66,6 +75,18 @@ impl EdgeMetrics {
             inner.control_messages.clone(),
         );
         r.register("disconnects", "Deleted devices that were told so", inner.disconnects.clone());
+        r.register("renders", "Configurations and workloads that were made", inner.renders.clone());
+        r.register(
+            "status_writes",
+            "Statuses of devices that were written",
+            inner.status_writes.clone(),
+        );
+        r.register(
+            "events_dropped",
+            "Events of devices that were counted and not written",
+            inner.events_dropped.clone(),
+        );
+        r.register("devices", "Devices by whether they report", inner.devices.clone());
         r.register("ca_days", "Days until the CA ends", inner.ca_days.clone());
         r.register(
             "server_certificate_days",
@@ -133,6 +154,27 @@ impl EdgeMetrics {
     pub fn heartbeat(&self) {
         self.inner.heartbeats.inc();
         self.inner.flotta.heartbeats.inc();
+    }
+
+    pub fn rendered(&self) {
+        self.inner.renders.inc();
+    }
+
+    pub fn status_write(&self) {
+        self.inner.status_writes.inc();
+    }
+
+    pub fn events_dropped(&self, count: usize) {
+        self.inner.events_dropped.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// How many devices report, how many are missing, and of how many nobody knows.
+    pub fn devices(&self, reporting: usize, missing: usize, unknown: usize) {
+        let counts = [("reporting", reporting), ("missing", missing), ("unknown", unknown)];
+        for (state, count) in counts {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.inner.devices.get_or_create(&StateLabel { state }).set(count);
+        }
     }
 
     pub fn control_message(&self) {

@@ -13,6 +13,7 @@
 
 mod act;
 pub mod args;
+mod beats;
 mod certificates;
 mod controller;
 mod crds;
@@ -21,11 +22,15 @@ mod input;
 mod metrics;
 mod observe;
 mod peer;
+mod roll;
+mod served;
 mod server;
 mod serving;
 mod serving_label;
+mod sets;
 mod shared;
 mod slim;
+mod sources;
 mod start;
 mod tombstones;
 mod watches;
@@ -69,7 +74,7 @@ impl System for Edge {
     }
 
     fn needs(&self) -> &'static [Needed] {
-        &[crds::EDGE_DEVICES, crds::SIGNED_REQUESTS]
+        &crds::ALL
     }
 
     fn register(&self, part: &mut Part<'_>) {

@@ -2,18 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use flashjob_api::edge::Hardware;
-use flashjob_plan::edge::facts::{EdgeDeviceFacts, HeartbeatFacts, SignedRequestFacts};
+use flashjob_api::edge::{self, Hardware};
+use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts, StatusFacts};
 use flashjob_plan::edge::keys::{self, Keys};
+use flashjob_plan::edge::workloads::{
+    WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec,
+};
 use flashjob_plan::edge::{finalizers, labels};
+use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::slim;
+use super::sets::SetSettings;
+use super::slim::{self, Open};
 
 /// On an EdgeDeviceSignedRequest: whoever sets it to `true` refuses the device.
 pub const DECLINED: &str = "management.project-flotta.io/declined";
+
+/// Labels of an EdgeDevice that count. Anybody who may write one may give it as many as the server takes.
+const MOST_LABELS: usize = 512;
+/// The longest spec of an EdgeDevice or of a set, and the longest status, in bytes.
+const LONGEST_SPEC: usize = 64 << 10;
+/// The longest spec of a workload. What devices take is less.
+const LONGEST_WORKLOAD: usize = 512 << 10;
+const LONGEST_STATUS: usize = 128 << 10;
 
 /// The longest name that Kubernetes takes.
 const LONGEST: usize = 253;
@@ -23,16 +38,11 @@ pub type Named<T> = Box<(String, T)>;
 
 pub fn device(object: &slim::EdgeDevice) -> Named<EdgeDeviceFacts> {
     let meta = &object.metadata;
-    let hardware = object.status.get("hardware").filter(|hardware| !hardware.is_null());
-    let of_hardware = |(key, _): &(&String, &String)| {
-        let name = key.strip_prefix(labels::HARDWARE);
-        name.is_some_and(|name| HARDWARE_LABELS.contains(&name))
-    };
-    let own = |(key, value): (&String, &String)| (key.clone(), value.clone());
     let facts = EdgeDeviceFacts {
         namespace: object.namespace().unwrap_or_default(),
         uid: object.uid().unwrap_or_default(),
         resource_version: version(meta.resource_version.as_deref()),
+        generation: meta.generation,
         being_deleted: meta.deletion_timestamp.is_some(),
         finalizers: finalizers::known(
             meta.finalizers.clone().unwrap_or_default(),
@@ -40,21 +50,93 @@ pub fn device(object: &slim::EdgeDevice) -> Named<EdgeDeviceFacts> {
         ),
         keys: Keys::read(object.annotations().get(keys::ANNOTATION).map(String::as_str)),
         unclaimed: is_true(object.labels().get(labels::UNCLAIMED)),
-        labels: object.labels().iter().filter(of_hardware).map(own).collect(),
-        hardware: hardware.map(hash),
-        has_status: object.status.is_object(),
-        heartbeat: heartbeat(&object.spec),
+        labels: device_labels(object.labels()),
+        settings: device_settings(&object.spec).map(Arc::new),
+        status: status(&object.status),
     };
     Box::new((object.name_any(), facts))
 }
 
-fn heartbeat(spec: &Value) -> HeartbeatFacts {
-    let profile = "/heartbeat/hardwareProfile";
-    HeartbeatFacts {
-        period_seconds: spec.pointer("/heartbeat/periodSeconds").and_then(Value::as_i64),
-        hardware: spec.pointer(&format!("{profile}/include")).and_then(Value::as_bool),
-        scope: short(spec.pointer(&format!("{profile}/scope"))),
+/// Our own are kept in any case: those that nobody wants any more have to go.
+fn device_labels(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let (ours, others): (Vec<_>, Vec<_>) =
+        all.iter().partition(|(key, _)| key.starts_with(labels::WORKLOAD));
+    let kept = ours.into_iter().chain(others.into_iter().take(MOST_LABELS));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Most devices say nothing for themselves.
+fn device_settings(spec: &Value) -> Option<Result<edge::Settings, String>> {
+    let mut spec = spec.as_object()?.clone();
+    spec.remove("requestTime");
+    spec.retain(|_, value| !value.is_null());
+    (!spec.is_empty()).then(|| settings(&Value::Object(spec)))
+}
+
+/// What an EdgeDevice, an EdgeDeviceSet or an EdgeDeviceGroup says, or why it cannot be read.
+pub fn settings(spec: &Value) -> Result<edge::Settings, String> {
+    if spec.is_null() {
+        return Ok(edge::Settings::default());
     }
+    bounded(spec, LONGEST_SPEC)?;
+    edge::Settings::deserialize(spec).map_err(|error| format!("spec: {error}"))
+}
+
+/// All of it is kept for as long as the object is there, and anybody may have written it.
+fn bounded(part: &Value, most: usize) -> Result<(), String> {
+    let length = part.to_string().len();
+    if length <= most { Ok(()) } else { Err(format!("spec: has {length} bytes, and {most} are taken")) }
+}
+
+fn status(status: &Value) -> StatusFacts {
+    let Some(fields) = status.as_object() else { return StatusFacts::default() };
+    let hardware = fields.get("hardware").filter(|hardware| !hardware.is_null()).map(hash);
+    let rest: Map<_, _> = fields
+        .iter()
+        .filter(|(field, _)| *field != "hardware")
+        .map(|(f, v)| (f.clone(), v.clone()))
+        .collect();
+    // What is longer was not written by us, and is written over.
+    let rest = serde_json::to_string(&rest).ok().filter(|rest| rest.len() <= LONGEST_STATUS);
+    StatusFacts { is_there: true, hardware, rest: rest.map(Arc::from) }
+}
+
+/// An EdgeDeployment or EdgeWorkload.
+pub fn workload(kind: WorkloadKind, object: &impl Open) -> SeenWorkload {
+    let (meta, spec, status) = object.parts();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let podman = |all: &Option<BTreeMap<_, _>>| all.as_ref().map(podman).unwrap_or_default();
+    let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+    let facts = WorkloadFacts {
+        kind,
+        namespace: text(&meta.namespace),
+        name: text(&meta.name),
+        uid: text(&meta.uid),
+        resource_version: version(meta.resource_version.as_deref()),
+        generation: meta.generation.unwrap_or_default(),
+        created: created.unwrap_or(Timestamp::MAX),
+        being_deleted: meta.deletion_timestamp.is_some(),
+        finalizers: known_finalizers(meta.finalizers.clone().unwrap_or_default()),
+        labels: podman(&meta.labels),
+        annotations: podman(&meta.annotations),
+        spec: bounded(spec, LONGEST_WORKLOAD).and_then(|()| read_spec(spec)).map(Arc::new),
+    };
+    // One that is longer was not written by us, and is written over.
+    let status = Some(status).filter(|status| bounded(status, LONGEST_STATUS).is_ok());
+    SeenWorkload { facts, status: status.cloned().unwrap_or_default() }
+}
+
+/// A workload with its status, whoever wrote that.
+#[derive(Debug)]
+pub struct SeenWorkload {
+    pub facts: WorkloadFacts,
+    pub status: Value,
+}
+
+/// An EdgeDeviceSet or EdgeDeviceGroup: its name, and what it says.
+pub fn set(object: &impl Open) -> (String, SetSettings) {
+    let (meta, spec, _) = object.parts();
+    (meta.name.clone().unwrap_or_default(), Arc::new(settings(spec)))
 }
 
 pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts> {

@@ -8,14 +8,20 @@ use flashjob_plan::edge::devices::Devices;
 use flashjob_plan::edge::facts::Settings;
 use tokio::sync::watch;
 
+use super::beats::Beats;
 use super::certificates::Certificates;
 use super::metrics::EdgeMetrics;
+use super::served::ServedConfigurations;
 use crate::process::client::WriteWindow;
 
 pub struct Shared {
     pub settings: Settings,
     pub certificates: watch::Receiver<Arc<Certificates>>,
     pub metrics: EdgeMetrics,
+    /// What devices are given.
+    pub served: ServedConfigurations,
+    /// When they were heard of.
+    pub beats: Beats,
     devices: RwLock<Devices>,
     ready: AtomicBool,
     window: WriteWindow,
@@ -29,7 +35,8 @@ impl Shared {
         window: WriteWindow,
     ) -> Self {
         let (devices, ready) = (RwLock::default(), AtomicBool::new(false));
-        Self { settings, certificates, metrics, devices, ready, window }
+        let (served, beats) = (ServedConfigurations::default(), Beats::default());
+        Self { settings, certificates, metrics, served, beats, devices, ready, window }
     }
 
     pub fn devices(&self) -> RwLockReadGuard<'_, Devices> {

@@ -1,6 +1,5 @@
 //! Edge from the moment the lease is won to its end.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +8,17 @@ use tokio::sync::{mpsc, watch};
 
 use super::args::EdgeOptions;
 use super::certificates::AskKeys;
-use super::controller::{EdgeController, REQUESTS, TOMBSTONES};
+use super::controller::{EdgeController, Surroundings, TOMBSTONES};
 use super::device_api::DeviceApi;
 use super::input::Input;
 use super::metrics::EdgeMetrics;
 use super::serving::{self, Serving};
 use super::serving_label::ServingLabel;
 use super::shared::Shared;
-use super::tombstones::{self, Tombstones};
-use super::{certificates, server, watches};
+use super::tombstones;
+use super::{certificates, roll, server, watches};
 use crate::engine::fair_queue::Flow;
 use crate::engine::pool::{Caller, Pool};
-use crate::engine::queue::Queue;
 use crate::engine::watch::Watches;
 use crate::engine::{self, backoff};
 use crate::process::client::error_message;
@@ -30,6 +28,9 @@ use crate::process::{self, clock};
 const MOST_INPUTS: usize = 4096;
 /// How often it is looked whether everything was listed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_secs(1);
+/// The key of the writes of the roll among all callers.
+const ROLL: &str = "/roll";
 /// How often tombstones that have done their work are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 
@@ -71,21 +72,18 @@ pub async fn run(
     };
     watches::start(&watches, &settings);
     tokio::spawn(load_tombstones(caller(TOMBSTONES), home.clone(), inputs.clone()));
+    tokio::spawn(load_roll(caller(ROLL), home.clone(), inputs.clone()));
     tokio::spawn(tell_keys(shared.clone(), say_keys));
+    tokio::spawn(tick(inputs.clone()));
 
-    let unknown = settings.namespaces.iter().cloned();
-    let unknown: HashSet<_> = unknown.chain([REQUESTS.to_owned(), TOMBSTONES.to_owned()]).collect();
-    let controller = EdgeController {
+    let controller = EdgeController::new(Surroundings {
         shared: shared.clone(),
         inputs: inputs.clone(),
-        queue: Queue::default(),
         pool,
+        recorder: process.recorder,
         metrics: process.metrics,
         home,
-        tombstones: Tombstones::default(),
-        keys: HashMap::new(),
-        unknown,
-    };
+    });
     let address = options.edge_bind_address.0.context("--edge-bind-address names no address")?;
     let connections = usize::try_from(options.edge_max_connections).unwrap_or(usize::MAX);
     let limits = server::Settings { max_connections: connections, ..server::Settings::default() };
@@ -127,24 +125,40 @@ async fn serve(
 }
 
 async fn load_tombstones(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
-    let mut failures = 0;
-    loop {
-        match tombstones::load(&caller, &home).await {
-            Ok(loaded) => {
-                let _ = inputs.send(Input::TombstonesLoaded(loaded)).await;
-                break;
-            }
-            Err(error) => {
-                let error = error_message(&error);
-                tracing::warn!(error, "tombstones could not be read and are tried again");
-                tokio::time::sleep(backoff::pause(failures)).await;
-                failures += 1;
-            }
-        }
-    }
+    let loaded = insist("tombstones", async || tombstones::load(&caller, &home).await).await;
+    let _ = inputs.send(Input::TombstonesLoaded(loaded)).await;
     while !inputs.is_closed() {
         tokio::time::sleep(SWEEP_EVERY).await;
         let _ = inputs.send(Input::Tombstones).await;
+    }
+}
+
+async fn load_roll(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
+    let loaded = insist("the roll", async || roll::load(&caller, &home).await).await;
+    let _ = inputs.send(Input::RollLoaded(Box::new(loaded))).await;
+}
+
+/// Reads something that nothing can begin without, for as long as it takes.
+async fn insist<T>(what: &str, read: impl AsyncFn() -> kube::Result<T>) -> T {
+    let mut failures = 0;
+    loop {
+        match read().await {
+            Ok(found) => return found,
+            Err(error) => {
+                let error = error_message(&error);
+                tracing::warn!(error, "{what} could not be read, which is tried again");
+            }
+        }
+        tokio::time::sleep(backoff::pause(failures)).await;
+        failures += 1;
+    }
+}
+
+/// Devices are looked for that say nothing any more.
+async fn tick(inputs: mpsc::Sender<Input>) {
+    while !inputs.is_closed() {
+        tokio::time::sleep(TICK).await;
+        let _ = inputs.send(Input::Tick).await;
     }
 }
 

@@ -1,35 +1,95 @@
-//! What Edge watches: the EdgeDevices of each namespace that is served, and the requests for approval in the first.
+//! What Edge watches: in each namespace that is served its devices, workloads and sets, and of Secrets and ConfigMaps the metadata;
+//! and the requests for approval in the first.
 
 use flashjob_plan::edge::facts::Settings;
-use kube::Api;
-use kube::runtime::watcher;
+use flashjob_plan::edge::workloads::WorkloadKind;
+use k8s_openapi::api::core::v1;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::Config;
+use kube::{Api, Resource};
 
-use super::crds::{EDGE_DEVICES, SIGNED_REQUESTS};
+use super::crds::{
+    EDGE_DEPLOYMENTS, EDGE_DEVICE_GROUPS, EDGE_DEVICE_SETS, EDGE_DEVICES, EDGE_WORKLOADS,
+    SIGNED_REQUESTS,
+};
 use super::input::Input;
+use super::sets::SetKind;
+use super::sources::SourceKind;
 use super::{observe, slim};
+use crate::engine::slim::Slim;
 use crate::engine::watch::Watches;
+use crate::process::crds::Needed;
 
 /// An EdgeDevice may have hundreds of kilobytes of hardware; small pages keep the memory flat.
 const PAGE: u32 = 100;
+/// Metadata is short.
+const METADATA_PAGE: u32 = 500;
 
 pub fn start(watches: &Watches<Input>, settings: &Settings) {
-    let config = || watcher::Config::default().page_size(PAGE);
     for namespace in &settings.namespaces {
-        let api: Api<slim::EdgeDevice> = Api::namespaced(watches.client.clone(), namespace);
-        let read = |object| Some(observe::device(&object));
-        let namespace = namespace.clone();
+        let (edge, namespace) = (Edge { watches, namespace }, namespace.clone());
         let input = move |event| Input::Device(namespace.clone(), event);
-        watches.spawn("edgedevices", Some(EDGE_DEVICES), api, config(), read, input);
+        let read = |object: slim::EdgeDevice| Some(observe::device(&object));
+        watches.spawn("edgedevices", Some(EDGE_DEVICES), edge.api(), page(PAGE), read, input);
+        edge.workloads::<slim::EdgeDeployment>(WorkloadKind::EdgeDeployment, EDGE_DEPLOYMENTS);
+        edge.workloads::<slim::EdgeWorkload>(WorkloadKind::EdgeWorkload, EDGE_WORKLOADS);
+        edge.sets::<slim::EdgeDeviceSet>(SetKind::EdgeDeviceSet, EDGE_DEVICE_SETS);
+        edge.sets::<slim::EdgeDeviceGroup>(SetKind::EdgeDeviceGroup, EDGE_DEVICE_GROUPS);
+        edge.metadata::<v1::Secret>(SourceKind::Secret, "secrets");
+        edge.metadata::<v1::ConfigMap>(SourceKind::ConfigMap, "configmaps");
     }
     let first = settings.first_namespace();
     let api: Api<slim::SignedRequest> = Api::namespaced(watches.client.clone(), first);
     let read = |object| Some(observe::signed_request(&object));
-    watches.spawn(
-        "edgedevicesignedrequest",
-        Some(SIGNED_REQUESTS),
-        api,
-        config(),
-        read,
-        Input::Request,
-    );
+    let (kind, needed) = ("edgedevicesignedrequest", Some(SIGNED_REQUESTS));
+    watches.spawn(kind, needed, api, page(PAGE), read, Input::Request);
+}
+
+/// The watches of one namespace.
+struct Edge<'a> {
+    watches: &'a Watches<Input>,
+    namespace: &'a str,
+}
+
+impl Edge<'_> {
+    fn api<K: Slim>(&self) -> Api<K> {
+        Api::namespaced(self.watches.client.clone(), self.namespace)
+    }
+
+    fn workloads<K: Slim + slim::Open + Send + 'static>(&self, kind: WorkloadKind, crd: Needed) {
+        let read = move |object: K| Some(Box::new(observe::workload(kind, &object)));
+        let namespace = self.namespace.to_owned();
+        let input = move |event| Input::Workload(kind, namespace.clone(), event);
+        self.watches.spawn(crd.resource, Some(crd), self.api::<K>(), page(PAGE), read, input);
+    }
+
+    fn sets<K: Slim + slim::Open + Send + 'static>(&self, kind: SetKind, crd: Needed) {
+        let read = |object: K| Some(observe::set(&object));
+        let namespace = self.namespace.to_owned();
+        let input = move |event| Input::Set(kind, namespace.clone(), event);
+        self.watches.spawn(crd.resource, Some(crd), self.api::<K>(), page(PAGE), read, input);
+    }
+
+    fn metadata<K>(&self, kind: SourceKind, name: &'static str)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + Send
+            + Sync
+            + std::fmt::Debug
+            + 'static,
+    {
+        let api: Api<PartialObjectMeta<K>> =
+            Api::namespaced(self.watches.client.clone(), self.namespace);
+        let read = |object: PartialObjectMeta<K>| {
+            Some((object.metadata.name?, object.metadata.resource_version?))
+        };
+        let namespace = self.namespace.to_owned();
+        let input = move |event| Input::Source(kind, namespace.clone(), event);
+        self.watches.spawn(name, None, api, page(METADATA_PAGE), read, input);
+    }
+}
+
+fn page(size: u32) -> Config {
+    Config::default().page_size(size)
 }

@@ -30,6 +30,16 @@ pub struct Throttle {
 }
 
 impl Throttle {
+    /// When the next write may be sent, where it is so long from the answer of one to the next.
+    pub fn after(&self, pause: Duration) -> Option<Instant> {
+        self.last.map(|(at, _)| at + pause).max(self.not_before)
+    }
+
+    /// A write is sent.
+    pub fn sent(&mut self, now: Instant, size: usize) {
+        (self.busy, self.last) = (true, Some((now, size)));
+    }
+
     /// The write under way has come to its end. The pause begins now: a slow server gets no more of them.
     pub fn answered(&mut self, now: Instant) {
         self.busy = false;

@@ -13,7 +13,7 @@ use super::keys::Keys;
 use super::tombstone::Tombstone;
 
 /// Everything of one name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entry {
     /// At most one in each namespace.
     pub devices: Vec<EdgeDeviceFacts>,
@@ -201,6 +201,12 @@ impl Devices {
 
     pub fn tombstones(&self) -> impl Iterator<Item = &Tombstone> {
         self.entries.values().flat_map(|entry| &entry.tombstones)
+    }
+
+    /// The EdgeDevices of a namespace, with their names.
+    pub fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = (&String, &EdgeDeviceFacts)> {
+        let here = move |(name, entry): (&'_ String, &'_ Entry)| Some((name, entry.device(namespace)?));
+        self.entries.iter().filter_map(here)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {

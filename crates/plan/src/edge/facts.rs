@@ -1,37 +1,51 @@
 //! What a decision knows of the objects of one device, and of the settings.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flashjob_api::edge;
+use serde_json::Value;
 
 use super::keys::{Keys, UnreadableKeys};
 
 /// An EdgeDevice, as far as decisions depend on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EdgeDeviceFacts {
     pub namespace: String,
     pub uid: String,
     pub resource_version: u64,
+    pub generation: Option<i64>,
     pub being_deleted: bool,
     pub finalizers: Vec<String>,
     pub keys: Result<Keys, UnreadableKeys>,
     /// No key is in use: it has the label for that.
     pub unclaimed: bool,
-    /// The labels that come from its hardware.
     pub labels: BTreeMap<String, String>,
-    /// A hash of `status.hardware`.
-    pub hardware: Option<u64>,
-    /// There is a status, whatever it says.
-    pub has_status: bool,
-    pub heartbeat: HeartbeatFacts,
+    /// What its spec says, or why it cannot be read; `None`: nothing.
+    pub settings: Option<Arc<Result<edge::Settings, String>>>,
+    pub status: StatusFacts,
 }
 
-/// `spec.heartbeat`.
+/// What stands in the status of an EdgeDevice, whoever wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeartbeatFacts {
-    pub period_seconds: Option<i64>,
-    /// Whether heartbeats tell of the hardware.
-    pub hardware: Option<bool>,
-    /// `full` or `delta`.
-    pub scope: Option<String>,
+pub struct StatusFacts {
+    /// There is one, whatever it says.
+    pub is_there: bool,
+    /// A hash of `status.hardware`.
+    pub hardware: Option<u64>,
+    /// All the rest, as JSON. There are as many of these as there are devices, and it is shorter than what it says.
+    pub rest: Option<Arc<str>>,
+}
+
+impl StatusFacts {
+    /// All but the hardware; null if there is no status.
+    pub fn value(&self) -> Value {
+        match &self.rest {
+            Some(rest) => serde_json::from_str(rest).unwrap_or_default(),
+            // It is there, and not kept: it is written over as a whole.
+            None => Value::Null,
+        }
+    }
 }
 
 /// An EdgeDeviceSignedRequest: somebody has to say whether a device may come in.

@@ -35,7 +35,7 @@ pub mod workloads;
 mod tests {
     //! What tests of several modules stand on.
 
-    use super::facts::{EdgeDeviceFacts, HeartbeatFacts};
+    use super::facts::{EdgeDeviceFacts, StatusFacts};
     use super::finalizers::FINALIZER;
     use super::keys::Keys;
 
@@ -45,14 +45,14 @@ mod tests {
             namespace: namespace.into(),
             uid: format!("uid-{namespace}"),
             resource_version: 1,
+            generation: Some(1),
             being_deleted: false,
             finalizers: vec![FINALIZER.into()],
             keys: Ok(Keys::default()),
             unclaimed: false,
             labels: std::collections::BTreeMap::new(),
-            hardware: None,
-            has_status: false,
-            heartbeat: HeartbeatFacts::default(),
+            settings: None,
+            status: StatusFacts::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::facts::EdgeDeviceFacts;
 use super::refusal::Refusal;
 
 /// Where a device is, or where it would be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place<'a> {
     There(&'a EdgeDeviceFacts),
     /// There is none.

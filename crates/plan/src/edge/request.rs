@@ -134,7 +134,8 @@ pub struct DevicePatch {
     pub keys: Option<Keys>,
     /// Its key is in use: the label that says it is not goes.
     pub claimed: bool,
-    pub labels: BTreeMap<String, String>,
+    /// `None`: the label goes.
+    pub labels: BTreeMap<String, Option<String>>,
     pub finalizers: Option<Vec<String>>,
 }
 
@@ -267,12 +268,12 @@ fn register(wish: &CertificateWish, device: &EdgeDeviceFacts) -> Step {
         let patch = DevicePatch {
             keys: Some(issue(&keys, wish)),
             claimed: false,
-            labels: labels.map(|(label, value)| (label.clone(), value.clone())).collect(),
+            labels: labels.map(|(label, value)| (label.clone(), Some(value.clone()))).collect(),
             finalizers: finalizers::held(&device.finalizers),
         };
         return write(Change::PatchDevice { namespace, patch });
     }
-    if wish.hardware.is_some() && wish.hardware != device.hardware {
+    if wish.hardware.is_some() && wish.hardware != device.status.hardware {
         return write(Change::Hardware { namespace });
     }
     Step::Answer(Outcome::Granted { namespace })

@@ -15,10 +15,11 @@ const PERIOD: i64 = 60;
 
 /// The configuration of a device.
 pub fn render(name: &str, device: &EdgeDeviceFacts) -> DeviceConfigurationMessage {
-    let heartbeat = &device.heartbeat;
-    let profile = (heartbeat.hardware.is_some() || heartbeat.scope.is_some()).then(|| {
-        let scope = heartbeat.scope.clone().unwrap_or_default();
-        HardwareProfile { include: heartbeat.hardware.unwrap_or_default(), scope }
+    let settings = device.settings.as_deref().and_then(|settings| settings.as_ref().ok());
+    let heartbeat = settings.and_then(|settings| settings.heartbeat.clone()).unwrap_or_default();
+    let profile = heartbeat.hardware_profile.map(|profile| HardwareProfile {
+        include: profile.include.unwrap_or_default(),
+        scope: profile.scope.unwrap_or_default(),
     });
     let heartbeat = HeartbeatConfiguration {
         period_seconds: heartbeat.period_seconds.filter(|period| *period > 0).unwrap_or(PERIOD),
@@ -45,15 +46,23 @@ fn version(message: &DeviceConfigurationMessage) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::HeartbeatFacts;
+    use std::sync::Arc;
+
+    use flashjob_api::edge;
+
     use super::super::tests::device;
     use super::*;
+
+    fn with(heartbeat: edge::Heartbeat) -> EdgeDeviceFacts {
+        let settings = edge::Settings { heartbeat: Some(heartbeat), ..edge::Settings::default() };
+        EdgeDeviceFacts { settings: Some(Arc::new(Ok(settings))), ..device("a") }
+    }
 
     #[test]
     fn a_device_has_a_period_also_where_nobody_says_one_or_says_nonsense() {
         let period = |period_seconds| {
-            let heartbeat = HeartbeatFacts { period_seconds, ..HeartbeatFacts::default() };
-            let rendered = render("edge1", &EdgeDeviceFacts { heartbeat, ..device("a") });
+            let heartbeat = edge::Heartbeat { period_seconds, ..edge::Heartbeat::default() };
+            let rendered = render("edge1", &with(heartbeat));
             rendered.configuration.unwrap().heartbeat.unwrap().period_seconds
         };
         assert_eq!([None, Some(5), Some(0), Some(-1)].map(period), [60, 5, 60, 60]);
@@ -65,8 +74,9 @@ mod tests {
         let one = device("a");
         let later = EdgeDeviceFacts { resource_version: 9, uid: "other".into(), ..device("a") };
         assert_eq!(version(&one), version(&later));
-        let heartbeat = HeartbeatFacts { hardware: Some(true), ..HeartbeatFacts::default() };
-        assert_ne!(version(&one), version(&EdgeDeviceFacts { heartbeat, ..device("a") }));
+        let profile = edge::HardwareProfile { include: Some(true), scope: None };
+        let heartbeat = edge::Heartbeat { hardware_profile: Some(profile), period_seconds: None };
+        assert_ne!(version(&one), version(&with(heartbeat)));
         assert_ne!(version(&one), render("edge2", &one).version);
     }
 }

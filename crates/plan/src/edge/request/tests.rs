@@ -109,10 +109,11 @@ impl World {
                     device.keys = Ok(keys);
                 }
                 device.unclaimed &= !patch.claimed;
-                device.labels.extend(patch.labels);
+                let set = |(label, value)| Some((label, value?));
+                device.labels.extend(patch.labels.into_iter().filter_map(set));
                 device.finalizers = patch.finalizers.unwrap_or(device.finalizers.clone());
             }
-            Change::Hardware { .. } => self.entry.devices[0].hardware = Some(7),
+            Change::Hardware { .. } => self.entry.devices[0].status.hardware = Some(7),
             Change::CreateRequest { namespace } => {
                 self.entry.signed_request = Some(SignedRequestFacts {
                     uid: "r".into(),

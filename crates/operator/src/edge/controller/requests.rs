@@ -1,199 +1,62 @@
-//! The Edge controller: one task that owns what is written about devices.
-//!
-//! A name is a key of the work queue: all EdgeDevices, requests for approval and tombstones of that name. One write is under
-//! way for each; devices that ask for something wait behind it, and are answered from what is on record then.
+//! What devices ask for, and what is to be done for a name when nobody asks: one write at a time for each name.
 
-use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::VecDeque;
 
 use flashjob_plan::edge::devices::Entry;
 use flashjob_plan::edge::duties;
-use flashjob_plan::edge::request::{self, Change, Outcome, Step, Wish};
-use tokio::sync::mpsc;
+use flashjob_plan::edge::facts::EdgeDeviceFacts;
+use flashjob_plan::edge::request::{self, Change, DevicePatch, Outcome, Step, Wish};
+use flashjob_plan::edge::workloads::references;
 use tokio::time::Instant;
 
-use super::act::Write;
-use super::input::{Asked, Input, There, Unavailable, Written};
-use super::shared::Shared;
-use super::tombstones::{End, Flushed, Tombstones};
-use crate::engine::Controller;
+use super::EdgeController;
+use crate::edge::act::Write;
+use crate::edge::input::{Asked, Input, There, Unavailable, Written};
+use crate::edge::shared::Shared;
+use crate::edge::tombstones::Place;
 use crate::engine::backoff::Backoff;
 use crate::engine::fair_queue::Flow;
-use crate::engine::panics;
-use crate::engine::pool::{Caller, Pool};
-use crate::engine::queue::Queue;
-use crate::engine::watch::WatchEvent;
+use crate::engine::pool::Caller;
 use crate::process::clock;
-use crate::process::metrics::SystemMetrics;
 
 /// Requests for one device that may wait at a time.
 const MOST_WAITING: usize = 8;
 /// Conflicts in a row that are nobody's fault.
 const MOST_CONFLICTS: u32 = 5;
 
-pub struct EdgeController {
-    pub shared: Arc<Shared>,
-    pub inputs: mpsc::Sender<Input>,
-    pub queue: Queue,
-    pub pool: Pool,
-    pub metrics: SystemMetrics,
-    /// Our own namespace.
-    pub home: String,
-    pub tombstones: Tombstones,
-    /// Names for which something is under way or waits.
-    pub keys: HashMap<String, KeyState>,
-    /// What has to be known before anything is decided: namespaces to be listed, and the two names below.
-    pub unknown: HashSet<String>,
-}
-
-/// What stands in `unknown` beside namespaces. Neither is the name of one.
-pub const REQUESTS: &str = "/requests";
-pub const TOMBSTONES: &str = "/tombstones";
-
+/// A name for which something is under way or waits.
 #[derive(Default)]
 pub struct KeyState {
     waiting: VecDeque<Box<Asked>>,
     /// A write is under way.
     busy: bool,
     /// Its tombstone is being written, or taken away.
-    burying: bool,
+    pub burying: bool,
     backoff: Backoff,
     conflicts: u32,
     /// The CRD goes: its EdgeDevices are released, and no device is told to disconnect.
-    crd_ends: bool,
-}
-
-impl Controller for EdgeController {
-    type Input = Input;
-
-    fn take(&mut self, input: Input) {
-        match input {
-            Input::Device(namespace, event) => self.take_device(&namespace, event),
-            Input::Request(event) => self.take_request(event),
-            Input::Asked(asked) => self.take_asked(asked),
-            Input::Disconnected { name, namespace } => self.disconnected(&name, &namespace),
-            Input::Written(name, written) => self.written(&name, *written),
-            Input::TombstonesLoaded(loaded) => {
-                self.tombstones.load(&loaded);
-                let mut devices = self.shared.change();
-                loaded.tombstones.into_iter().for_each(|t| devices.put_tombstone(t));
-                drop(devices);
-                self.unknown.remove(TOMBSTONES);
-            }
-            Input::Flushed(flushed) => self.flushed(*flushed),
-            Input::Tombstones => self.sweep(),
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        self.unknown.is_empty()
-    }
-
-    fn begin(&mut self) {
-        let names: Vec<String> = self.shared.devices().names().cloned().collect();
-        tracing::info!(names = names.len(), "everything is listed; devices are served");
-        names.iter().for_each(|name| self.look_at(name));
-        self.sweep();
-        self.shared.set_ready();
-    }
-
-    fn order(&self, one: &str, other: &str) -> Ordering {
-        one.cmp(other)
-    }
-
-    fn reconcile(&mut self, key: &str) -> Duration {
-        let began = clock::boottime();
-        let reconciled = panics::caught(|| self.reconcile_name(key));
-        self.metrics.reconciled(clock::boottime().saturating_sub(began));
-        if let Err(panic) = reconciled {
-            self.metrics.panicked();
-            tracing::error!(device = key, panic, "the reconcile of a device ended in a panic");
-            self.fail(key, "the operator has made a mistake; its log has more");
-        }
-        Duration::ZERO
-    }
-
-    fn flow(&self, key: &str) -> Option<Flow> {
-        let devices = self.shared.devices();
-        let namespace = devices.entry(key).and_then(|entry| entry.devices.first());
-        let namespace = namespace.map(|device| device.namespace.as_str());
-        let namespace = namespace.unwrap_or(self.shared.settings.first_namespace()).to_owned();
-        Some(Flow { namespace, key: key.to_owned() })
-    }
-
-    fn queue(&mut self) -> &mut Queue {
-        &mut self.queue
-    }
-
-    fn pool(&self) -> &Pool {
-        &self.pool
-    }
+    pub crd_ends: bool,
 }
 
 impl EdgeController {
-    fn take_device(
-        &mut self,
-        namespace: &str,
-        event: WatchEvent<super::observe::Named<flashjob_plan::edge::facts::EdgeDeviceFacts>>,
-    ) {
-        match event {
-            WatchEvent::Listing => self.shared.change().begin_devices(namespace),
-            WatchEvent::There(device) => {
-                let (name, facts) = *device;
-                self.shared.change().see_device(&name, facts);
-                self.look_at(&name);
-            }
-            WatchEvent::Left(device) => {
-                let (name, facts) = *device;
-                self.shared.change().lose_device(&name, namespace, &facts.uid);
-                self.look_at(&name);
-            }
-            WatchEvent::Synced => {
-                let gone = self.shared.change().end_devices(namespace);
-                gone.iter().for_each(|name| self.look_at(name));
-                self.unknown.remove(namespace);
-            }
-        }
-    }
-
-    fn take_request(
-        &mut self,
-        event: WatchEvent<super::observe::Named<flashjob_plan::edge::facts::SignedRequestFacts>>,
-    ) {
-        match event {
-            WatchEvent::Listing => self.shared.change().begin_requests(),
-            WatchEvent::There(request) => {
-                let (name, facts) = *request;
-                self.shared.change().see_request(&name, facts);
-                self.look_at(&name);
-            }
-            WatchEvent::Left(request) => {
-                let (name, facts) = *request;
-                self.shared.change().lose_request(&name, Some(&facts.uid));
-            }
-            WatchEvent::Synced => {
-                self.shared.change().end_requests();
-                self.unknown.remove(REQUESTS);
-            }
-        }
-    }
-
-    /// Puts a name into the queue if there is something to do for it.
-    fn look_at(&mut self, name: &str) {
-        let waits = self.keys.contains_key(name);
-        if waits || self.duty(name).is_some() {
-            self.queue.enqueue_at(name, Instant::now());
-        }
-    }
-
     fn duty(&self, name: &str) -> Option<Change> {
         let crd_ends = self.keys.get(name).is_some_and(|key| key.crd_ends);
-        duties::decide(self.shared.devices().entry(name)?, &self.shared.settings, crd_ends)
+        let devices = self.shared.devices();
+        let entry = devices.entry(name)?;
+        let duty = duties::decide(entry, &self.shared.settings, crd_ends);
+        duty.or_else(|| entry.devices.iter().find_map(|device| self.refer(name, device)))
     }
 
-    fn take_asked(&mut self, asked: Box<Asked>) {
+    /// Which workloads a device runs stands in its labels.
+    fn refer(&self, name: &str, device: &EdgeDeviceFacts) -> Option<Change> {
+        let namespace = device.namespace.clone();
+        let state = self.states.get(&(namespace.clone(), name.to_owned()))?;
+        let labels = references(&device.labels, state.wanted.keys().map(String::as_str))?;
+        let patch = DevicePatch { labels, ..DevicePatch::default() };
+        Some(Change::PatchDevice { namespace, patch })
+    }
+
+    pub(super) fn take_asked(&mut self, asked: Box<Asked>) {
         let name = asked.request.device.as_str().to_owned();
         let key = self.keys.entry(name.clone()).or_default();
         key.waiting.retain(|asked| !asked.answer.is_closed());
@@ -206,7 +69,33 @@ impl EdgeController {
         self.queue.enqueue_at(&name, Instant::now());
     }
 
-    fn reconcile_name(&mut self, name: &str) {
+    pub(super) fn reconcile_name(&mut self, name: &str) {
+        let devices = self.look_at_devices(name);
+        self.reconcile_requests(name);
+        for (place, device) in &devices {
+            self.tell(place, device);
+        }
+    }
+
+    /// Works out what the devices of this name are to have.
+    fn look_at_devices(&mut self, name: &str) -> Vec<(Place, EdgeDeviceFacts)> {
+        let all = self.shared.devices().entry(name).map(|entry| entry.devices.clone());
+        let mut devices = all.unwrap_or_default();
+        devices.retain(|device| !device.being_deleted);
+        for namespace in self.shared.settings.namespaces.clone() {
+            let place = (namespace, name.to_owned());
+            let is_there = devices.iter().any(|device| device.namespace == place.0);
+            if !is_there && self.states.contains_key(&place) {
+                self.forget_device(&place);
+            }
+        }
+        let place = |device: EdgeDeviceFacts| ((device.namespace.clone(), name.to_owned()), device);
+        let devices: Vec<_> = devices.into_iter().map(place).collect();
+        devices.iter().for_each(|(place, device)| self.configure(place, device));
+        devices
+    }
+
+    fn reconcile_requests(&mut self, name: &str) {
         let Some(change) = self.next_change(name) else {
             let there = self.shared.devices().entry(name).is_some();
             let idle = |key: &KeyState| {
@@ -327,13 +216,13 @@ impl EdgeController {
         self.queue.enqueue_at(name, Instant::now());
     }
 
-    fn start(&self, name: &str, namespace: &str) -> Write {
+    pub(super) fn start(&self, name: &str, namespace: &str) -> Write {
         let caller = self.caller(name, namespace);
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
         Write { caller, name, namespace, now: clock::now() }
     }
 
-    fn caller(&self, name: &str, namespace: &str) -> Caller {
+    pub(super) fn caller(&self, name: &str, namespace: &str) -> Caller {
         let flow = Flow { namespace: namespace.to_owned(), key: name.to_owned() };
         let retry = self.keys.get(name).is_some_and(|key| key.backoff.has_failed());
         self.pool.caller(flow, retry)
@@ -348,10 +237,10 @@ impl EdgeController {
         });
     }
 
-    fn written(&mut self, name: &str, written: Written) {
+    /// What is there after a write.
+    pub(super) fn take_there(&mut self, name: &str, there: There, went_back: Option<u64>) {
         let mut devices = self.shared.change();
-        let went_back = written.error.as_ref().and_then(|error| error.went_back);
-        match written.there {
+        match there {
             There::Device(_, Some(device)) => match went_back {
                 Some(tried) => devices.went_back(name, tried, *device),
                 None => devices.wrote_device(name, *device),
@@ -360,7 +249,11 @@ impl EdgeController {
             There::Request(Some(request)) => devices.see_request(name, request),
             There::Request(None) => devices.lose_request(name, None),
         }
-        drop(devices);
+    }
+
+    pub(super) fn written(&mut self, name: &str, written: Written) {
+        let went_back = written.error.as_ref().and_then(|error| error.went_back);
+        self.take_there(name, written.there, went_back);
         let key = self.keys.entry(name.to_owned()).or_default();
         key.busy = false;
         match written.error {
@@ -390,7 +283,7 @@ impl EdgeController {
     }
 
     /// Whoever waits is told why, and comes again by itself; what is not asked for is tried again after a pause.
-    fn fail(&mut self, name: &str, why: &str) {
+    pub(super) fn fail(&mut self, name: &str, why: &str) {
         let key = self.keys.entry(name.to_owned()).or_default();
         key.busy = false;
         let again = key.backoff.failed();
@@ -398,79 +291,6 @@ impl EdgeController {
             let _ = asked.answer.send(Err(Unavailable(why.to_owned())));
         }
         self.queue.enqueue_at(name, again);
-    }
-
-    fn disconnected(&mut self, name: &str, namespace: &str) {
-        let mut devices = self.shared.change();
-        let tombstone = devices.entry(name).and_then(|entry| entry.tombstone(namespace));
-        let Some(mut tombstone) = tombstone.filter(|t| t.fetched.is_none()).cloned() else {
-            return;
-        };
-        tombstone.fetched = Some(clock::now());
-        devices.put_tombstone(tombstone.clone());
-        drop(devices);
-        self.shared.metrics.disconnected();
-        tracing::info!(device = name, namespace, "a deleted device was told to disconnect");
-        self.tombstones.put(tombstone);
-        self.flush();
-    }
-
-    /// Writes tombstones that wait for it.
-    fn flush(&mut self) {
-        let Some(flush) = self.tombstones.next() else { return };
-        let caller = self.caller(TOMBSTONES, &self.home);
-        let (home, inputs) = (self.home.clone(), self.inputs.clone());
-        tokio::spawn(async move {
-            let flushed = flush.send(&caller, &home).await;
-            let _ = inputs.send(Input::Flushed(Box::new(flushed))).await;
-        });
-    }
-
-    fn flushed(&mut self, flushed: Flushed) {
-        if let Some((end, changes)) = self.tombstones.flushed(flushed) {
-            for ((namespace, name), change) in changes {
-                let mut devices = self.shared.change();
-                match (end, change) {
-                    (End::Written, Some(tombstone)) => devices.put_tombstone(tombstone),
-                    (End::Written, None) => devices.drop_tombstone(&name, &namespace),
-                    (End::CrdEnds, _) => {
-                        tracing::warn!(
-                            device = name,
-                            "the CRD of EdgeDevices is being deleted: this one is let go, and its device is not disconnected"
-                        );
-                        self.keys.entry(name.clone()).or_default().crd_ends = true;
-                    }
-                }
-                drop(devices);
-                if let Some(key) = self.keys.get_mut(&name) {
-                    key.burying = false;
-                }
-                self.look_at(&name);
-            }
-        }
-        match self.tombstones.pause() {
-            Some(at) => self.later(at),
-            None => self.flush(),
-        }
-    }
-
-    fn later(&self, at: Instant) {
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep_until(at).await;
-            let _ = inputs.send(Input::Tombstones).await;
-        });
-    }
-
-    /// Tombstones that have done their work go.
-    fn sweep(&mut self) {
-        let now = clock::now();
-        let devices = self.shared.devices();
-        for tombstone in devices.tombstones().filter(|tombstone| tombstone.is_over(now)) {
-            self.tombstones.remove(&tombstone.namespace, &tombstone.name);
-        }
-        drop(devices);
-        self.flush();
     }
 }
 

@@ -1,0 +1,206 @@
+//! What a device is to have, and what its status says: worked out anew whenever anything that they depend on has changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use flashjob_api::edge::{EdgeReason, Settings};
+use flashjob_plan::edge::configuration::{
+    Fragment, Lack, Membership, Needs, RenderedSettings, Serve, SettingsText, Wanted, effective,
+    heartbeat_period, render_settings, serve, unsupported,
+};
+use flashjob_plan::edge::facts::EdgeDeviceFacts;
+use flashjob_plan::edge::heartbeat::liveness::Liveness;
+use flashjob_plan::edge::heartbeat::report::{Report, Told};
+use flashjob_plan::edge::heartbeat::status::{DEPLOYING, told};
+use flashjob_plan::edge::labels;
+use flashjob_plan::edge::problem::Problem;
+
+use super::EdgeController;
+use crate::edge::beats::Beat;
+use crate::edge::sources::{Owner, Source};
+use crate::edge::tombstones::Place;
+use crate::engine::status::Throttle;
+use crate::process::clock;
+
+/// What is said of storage begins with it.
+const STORAGE: &str = "storage.s3";
+
+/// What is kept of an EdgeDevice beside what is on record of it.
+#[derive(Default)]
+pub struct DeviceState {
+    /// What it is to run, and why it is not sent as it is wanted.
+    pub wanted: BTreeMap<String, Option<Problem>>,
+    /// It keeps the configuration that it has.
+    pub held: bool,
+    /// What is wrong with its settings.
+    pub problems: Vec<Problem>,
+    pub storage: Option<Result<(), Problem>>,
+    pub unsupported: Vec<&'static str>,
+    /// What it has said since its status was written.
+    pub report: Option<Report>,
+    /// Its agent, by its last heartbeat, is ours.
+    pub has_our_agent: bool,
+    /// How its workloads are, by the status that was decided last.
+    pub told: BTreeMap<String, Told>,
+    /// A hash of the hardware that was written last.
+    pub hardware: Option<u64>,
+    /// It reports, and is behind, by the status that was decided last.
+    pub reporting: bool,
+    pub behind: bool,
+    pub throttle: Throttle,
+}
+
+impl EdgeController {
+    /// Everything of this place is forgotten: its EdgeDevice is gone.
+    pub(super) fn forget_device(&mut self, place: &Place) {
+        self.shared.served.remove(place);
+        if let Some(beat) = self.shared.beats.lock().remove(place)
+            && let Some(shard) = beat.liveness.shard()
+        {
+            self.roll.leave(shard);
+        }
+        if let Some(state) = self.states.remove(place) {
+            self.belongs_to(place, state.wanted.keys(), &BTreeSet::new());
+        }
+        let owner = Owner::Device(place.0.clone(), place.1.clone());
+        drop(self.sources.want(&owner, &place.0, &Needs::default()));
+        self.shared.wake(&place.1);
+    }
+
+    /// Works out what a device is to have, and serves it.
+    pub(super) fn configure(&mut self, place: &Place, device: &EdgeDeviceFacts) {
+        let (namespace, name) = place;
+        let (settings, problems, read) = self.settings_of(place, device);
+        let rendered = render_settings(namespace, &settings, None, &self.sources);
+        let text = (!rendered.unread).then(|| SettingsText::new(&rendered.configuration));
+        let workloads = self.workloads_of(place, device);
+        let last = self.shared.served.get(place).and_then(|served| served.configuration);
+        let state = self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device));
+        let runs = state.runs();
+        let served = serve(Wanted {
+            device: name,
+            settings: text.as_ref(),
+            workloads: &workloads,
+            runs: &runs,
+            last: last.as_ref(),
+        });
+
+        let why = |name: &String| served.problems.get(name).and_then(|found| found.first().cloned());
+        let wanted = workloads.keys().map(|name| (name.clone(), why(name))).collect();
+        let before = std::mem::replace(&mut state.wanted, wanted);
+        let after: BTreeSet<String> = state.wanted.keys().cloned().collect();
+        let fragments: Vec<_> =
+            workloads.values().filter_map(|of| of.as_ref().ok().cloned()).collect();
+        state.unsupported = unsupported(&rendered.configuration, &fragments);
+        state.take_problems(&settings, problems, rendered);
+        // Before everything that it needs was read it is neither held nor served.
+        let (configuration, held) = match served.serve {
+            Serve::New(configuration) => (Some(Arc::new(configuration)), false),
+            Serve::Keep(kept) => (kept, !served.problems.is_empty()),
+        };
+        state.held = held;
+        self.belongs_to(place, before.keys(), &after);
+        read.into_iter().for_each(|source| self.read_source(source));
+
+        let now = clock::now();
+        if (configuration.is_some() || held) && self.shared.served.put(place, configuration, now) {
+            self.shared.metrics.rendered();
+            self.shared.wake(name);
+        }
+        self.follow(place, heartbeat_period(&settings));
+    }
+
+    /// What counts for a device, what is wrong with it, and what has to be read for it.
+    fn settings_of(
+        &mut self,
+        place: &Place,
+        device: &EdgeDeviceFacts,
+    ) -> (Settings, Vec<Problem>, Vec<Source>) {
+        let (namespace, name) = place;
+        let mut problems = Vec::new();
+        let mut unreadable =
+            |why: &String| problems.push(Problem::new(EdgeReason::InvalidSpec, why.clone()));
+        let own = match device.settings.as_deref() {
+            Some(Ok(settings)) => settings.clone(),
+            Some(Err(why)) => {
+                unreadable(why);
+                Settings::default()
+            }
+            None => Settings::default(),
+        };
+        let label = device.labels.get(labels::SET).filter(|set| !set.is_empty());
+        let set = label.map(|label| self.sets.get(namespace, label).map(Arc::as_ref));
+        let membership = match (label, set) {
+            (Some(label), Some(None)) => Membership::Missing(label),
+            (_, Some(Some(Ok(settings)))) => Membership::Of(settings),
+            (_, Some(Some(Err(why)))) => {
+                unreadable(&format!("the set of the device: {why}"));
+                Membership::None
+            }
+            _ => Membership::None,
+        };
+        let (settings, missing) = effective(namespace, &own, membership);
+        problems.extend(missing);
+        let settings = settings.into_owned();
+        let owner = Owner::Device(namespace.clone(), name.clone());
+        let read = self.sources.want(&owner, namespace, &Needs::of_settings(&settings));
+        (settings, problems, read)
+    }
+
+    /// From now on it is known when the device was heard of last.
+    fn follow(&mut self, place: &Place, period_seconds: i64) {
+        let mut beats = self.shared.beats.lock();
+        let beat = beats.entry(place.clone()).or_insert_with(|| {
+            let remembered = self.remembered.remove(&format!("{}/{}", place.0, place.1));
+            let liveness = remembered.unwrap_or_else(|| Liveness::new(period_seconds));
+            Beat::new(liveness, clock::now(), self.started)
+        });
+        beat.liveness.give(period_seconds);
+    }
+
+    /// The workloads of a device, rendered. One that cannot be sent any more is among them for those that have it by now.
+    fn workloads_of(
+        &self,
+        (namespace, name): &Place,
+        device: &EdgeDeviceFacts,
+    ) -> BTreeMap<String, Result<Arc<Fragment>, Lack>> {
+        let mut workloads = BTreeMap::new();
+        for workload in self.workloads.for_device(namespace, name, &device.labels) {
+            let key = (namespace.clone(), workload.name.clone());
+            let fragment = self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread));
+            workloads.insert(workload.name.clone(), fragment);
+        }
+        for label in device.labels.keys() {
+            let Some(reference) = label.strip_prefix(labels::WORKLOAD) else { continue };
+            if let Some(problem) = self.workloads.refused(namespace, reference) {
+                let lack = || Err(Lack::Problems(vec![problem.clone()]));
+                workloads.entry(reference.to_owned()).or_insert_with(lack);
+            }
+        }
+        workloads
+    }
+}
+
+impl DeviceState {
+    /// What the device said to an earlier process is in its status.
+    fn new(device: &EdgeDeviceFacts) -> Self {
+        Self { told: told(&device.status.value()), ..Self::default() }
+    }
+
+    /// What the device is known to run.
+    fn runs(&self) -> BTreeSet<String> {
+        let told = self.told.iter().filter(|(_, told)| told.phase != DEPLOYING);
+        let said = self.report.iter().flat_map(|report| report.workloads.keys());
+        told.map(|(name, _)| name).chain(said).cloned().collect()
+    }
+
+    fn take_problems(&mut self, settings: &Settings, found: Vec<Problem>, rendered: RenderedSettings) {
+        let is_storage = |problem: &Problem| problem.message.contains(STORAGE);
+        let (storage, others): (Vec<_>, Vec<_>) =
+            rendered.problems.into_iter().partition(is_storage);
+        let asked = settings.storage.as_ref().is_some_and(|storage| storage.s3.is_some());
+        self.storage = asked.then(|| storage.into_iter().next().map_or(Ok(()), Err));
+        self.problems = found;
+        self.problems.extend(others);
+    }
+}

@@ -1,0 +1,283 @@
+//! The Edge controller: one task that owns what is written about devices and workloads.
+//!
+//! A name is a key of the work queue: all EdgeDevices, requests for approval and tombstones of that name. One write is under
+//! way for each; devices that ask for something wait behind it, and are answered from what is on record then. Statuses have
+//! writes of their own beside these. Workloads are keys, too.
+
+mod beats;
+mod burials;
+mod device;
+mod requests;
+mod status;
+mod workloads;
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flashjob_plan::edge::configuration::{Fragment, Lack};
+use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts};
+use flashjob_plan::edge::heartbeat::events::EventLimits;
+use flashjob_plan::edge::heartbeat::flips::Flips;
+use flashjob_plan::edge::heartbeat::liveness::Liveness;
+use flashjob_plan::edge::heartbeat::roll::Roll;
+use flashjob_plan::edge::workloads::{WorkloadKind, Workloads};
+use jiff::Timestamp;
+use kube::runtime::events::Recorder;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::input::Input;
+use super::observe::Named;
+use super::sets::{SetKind, Sets};
+use super::shared::Shared;
+use super::sources::{SourceKind, Sources};
+use super::tombstones::{Place, Tombstones};
+use crate::engine::Controller;
+use crate::engine::fair_queue::Flow;
+use crate::engine::panics;
+use crate::engine::pool::Pool;
+use crate::engine::queue::Queue;
+use crate::engine::watch::WatchEvent;
+use crate::process::clock;
+use crate::process::metrics::SystemMetrics;
+
+pub use burials::TOMBSTONES;
+use device::DeviceState;
+use requests::KeyState;
+pub use requests::outcome_without_write;
+pub use workloads::WorkloadKey;
+use workloads::{WorkloadRecord, workload_of};
+
+/// What it works with.
+pub struct Surroundings {
+    pub shared: Arc<Shared>,
+    pub inputs: mpsc::Sender<Input>,
+    pub pool: Pool,
+    pub recorder: Recorder,
+    pub metrics: SystemMetrics,
+    /// Our own namespace.
+    pub home: String,
+}
+
+pub struct EdgeController {
+    shared: Arc<Shared>,
+    inputs: mpsc::Sender<Input>,
+    pool: Pool,
+    recorder: Recorder,
+    metrics: SystemMetrics,
+    home: String,
+    queue: Queue,
+    /// When this process began.
+    started: Timestamp,
+    /// What has to be known before anything is decided.
+    unlisted: HashSet<Unlisted>,
+    /// Names for which something is under way or waits.
+    keys: HashMap<String, KeyState>,
+    tombstones: Tombstones,
+    /// Of each EdgeDevice that is not about to go.
+    states: HashMap<Place, DeviceState>,
+    workloads: Workloads,
+    records: HashMap<WorkloadKey, WorkloadRecord>,
+    /// The devices that a workload is for, by namespace and name.
+    members: HashMap<(String, String), BTreeSet<String>>,
+    /// Workloads as they are sent, by namespace and name.
+    fragments: HashMap<(String, String), Result<Arc<Fragment>, Lack>>,
+    sets: Sets,
+    sources: Sources,
+    /// Kinds whose CRD was deleted, and when.
+    lost_crds: HashMap<WorkloadKind, Instant>,
+    event_limits: EventLimits,
+    flips: Flips,
+    roll: Roll,
+    /// A shard of the roll is being written.
+    roll_busy: bool,
+    /// What the roll says of devices that were not looked at yet.
+    remembered: HashMap<String, Liveness>,
+}
+
+/// What has to be listed at the start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Unlisted {
+    /// The EdgeDevices of this namespace.
+    Devices(String),
+    Requests,
+    Tombstones,
+    Workloads(WorkloadKind, String),
+    Sets(SetKind, String),
+    Sources(SourceKind, String),
+    Roll,
+}
+
+impl Controller for EdgeController {
+    type Input = Input;
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Device(namespace, event) => self.take_device(&namespace, event),
+            Input::Request(event) => self.take_request(event),
+            Input::Asked(asked) => self.take_asked(asked),
+            Input::Disconnected { name, namespace } => self.disconnected(&name, &namespace),
+            Input::Written(name, written) => self.written(&name, *written),
+            Input::TombstonesLoaded(loaded) => {
+                self.tombstones.load(&loaded);
+                let mut devices = self.shared.change();
+                loaded.tombstones.into_iter().for_each(|t| devices.put_tombstone(t));
+                drop(devices);
+                self.known(Unlisted::Tombstones);
+            }
+            Input::Flushed(flushed) => self.flushed(*flushed),
+            Input::Tombstones => self.sweep(),
+            Input::Workload(kind, namespace, event) => self.take_workload(kind, &namespace, event),
+            Input::WorkloadLeft(facts, crd_has_ended) => self.workload_left(&facts, crd_has_ended),
+            Input::WorkloadWritten(key, written) => self.workload_written(&key, written),
+            Input::Set(kind, namespace, event) => self.take_set(kind, &namespace, event),
+            Input::Source(kind, namespace, event) => self.take_source(kind, &namespace, event),
+            Input::SourceRead(read) => self.source_read(*read),
+            Input::SourceAgain(source) => self.source_again(&source),
+            Input::Heartbeat(heartbeat) => self.heartbeat(*heartbeat),
+            Input::DeviceStatus(place, written) => self.status_written(&place, *written),
+            Input::RollLoaded(loaded) => self.roll_loaded(&loaded),
+            Input::RollWritten(shard, written) => self.roll_written(shard, written),
+            Input::Tick if self.is_ready() => self.tick(),
+            Input::Tick => {}
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.unlisted.is_empty()
+    }
+
+    fn begin(&mut self) {
+        let names: Vec<String> = self.shared.devices().names().cloned().collect();
+        tracing::info!(names = names.len(), "everything is listed; devices are served");
+        names.iter().for_each(|name| self.queue.enqueue_at(name, Instant::now()));
+        self.forget_the_gone();
+        self.sweep();
+        self.shared.set_ready();
+    }
+
+    fn order(&self, one: &str, other: &str) -> Ordering {
+        one.cmp(other)
+    }
+
+    fn reconcile(&mut self, key: &str) -> Duration {
+        let began = clock::boottime();
+        let reconciled = panics::caught(|| match workload_of(key) {
+            Some(workload) => self.reconcile_workload(&workload),
+            None => self.reconcile_name(key),
+        });
+        self.metrics.reconciled(clock::boottime().saturating_sub(began));
+        if let Err(panic) = reconciled {
+            self.metrics.panicked();
+            tracing::error!(key, panic, "a reconcile ended in a panic");
+            self.fail(key, "the operator has made a mistake; its log has more");
+        }
+        Duration::ZERO
+    }
+
+    fn flow(&self, key: &str) -> Option<Flow> {
+        if let Some((_, namespace, _)) = workload_of(key) {
+            return Some(Flow { namespace, key: key.to_owned() });
+        }
+        let devices = self.shared.devices();
+        let namespace = devices.entry(key).and_then(|entry| entry.devices.first());
+        let namespace = namespace.map(|device| device.namespace.as_str());
+        let namespace = namespace.unwrap_or(self.shared.settings.first_namespace()).to_owned();
+        Some(Flow { namespace, key: key.to_owned() })
+    }
+
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+impl EdgeController {
+    pub fn new(surroundings: Surroundings) -> Self {
+        let Surroundings { shared, inputs, pool, recorder, metrics, home } = surroundings;
+        let mut unlisted = HashSet::from([Unlisted::Requests, Unlisted::Tombstones, Unlisted::Roll]);
+        for namespace in &shared.settings.namespaces {
+            let here = || namespace.clone();
+            unlisted.insert(Unlisted::Devices(here()));
+            unlisted.extend(WorkloadKind::ALL.map(|kind| Unlisted::Workloads(kind, here())));
+            unlisted.extend(SetKind::ALL.map(|kind| Unlisted::Sets(kind, here())));
+            unlisted.extend(SourceKind::ALL.map(|kind| Unlisted::Sources(kind, here())));
+        }
+        Self {
+            shared,
+            inputs,
+            pool,
+            recorder,
+            metrics,
+            home,
+            queue: Queue::default(),
+            started: clock::now(),
+            unlisted,
+            keys: HashMap::new(),
+            tombstones: Tombstones::default(),
+            states: HashMap::new(),
+            workloads: Workloads::default(),
+            records: HashMap::new(),
+            members: HashMap::new(),
+            fragments: HashMap::new(),
+            sets: Sets::default(),
+            sources: Sources::default(),
+            lost_crds: HashMap::new(),
+            event_limits: EventLimits::default(),
+            flips: Flips::default(),
+            roll: Roll::default(),
+            roll_busy: false,
+            remembered: HashMap::new(),
+        }
+    }
+
+    /// This was listed.
+    fn known(&mut self, listed: Unlisted) {
+        self.unlisted.remove(&listed);
+    }
+
+    fn take_device(&mut self, namespace: &str, event: WatchEvent<Named<EdgeDeviceFacts>>) {
+        match event {
+            WatchEvent::Listing => self.shared.change().begin_devices(namespace),
+            WatchEvent::There(device) => {
+                let (name, facts) = *device;
+                self.shared.change().see_device(&name, facts);
+                self.queue.enqueue_at(&name, Instant::now());
+            }
+            WatchEvent::Left(device) => {
+                let (name, facts) = *device;
+                self.shared.change().lose_device(&name, namespace, &facts.uid);
+                self.queue.enqueue_at(&name, Instant::now());
+            }
+            WatchEvent::Synced => {
+                let gone = self.shared.change().end_devices(namespace);
+                gone.iter().for_each(|name| self.queue.enqueue_at(name, Instant::now()));
+                self.known(Unlisted::Devices(namespace.to_owned()));
+            }
+        }
+    }
+
+    fn take_request(&mut self, event: WatchEvent<Named<SignedRequestFacts>>) {
+        match event {
+            WatchEvent::Listing => self.shared.change().begin_requests(),
+            WatchEvent::There(request) => {
+                let (name, facts) = *request;
+                self.shared.change().see_request(&name, facts);
+                self.queue.enqueue_at(&name, Instant::now());
+            }
+            WatchEvent::Left(request) => {
+                let (name, facts) = *request;
+                self.shared.change().lose_request(&name, Some(&facts.uid));
+            }
+            WatchEvent::Synced => {
+                self.shared.change().end_requests();
+                self.known(Unlisted::Requests);
+            }
+        }
+    }
+}
