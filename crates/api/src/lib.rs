@@ -8,3 +8,4 @@
 pub mod crd;
 pub mod edge;
 pub mod flashjob;
+mod reasons;

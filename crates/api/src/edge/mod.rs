@@ -6,6 +6,7 @@ mod device;
 mod hardware;
 mod kinds;
 mod metrics;
+mod reason;
 mod settings;
 mod signed_request;
 pub mod wire;
@@ -24,6 +25,7 @@ pub use metrics::{
     ComponentMetrics, ContainerMetrics, DeviceMetrics, MetricsReceiver, MetricsRetention,
     WorkloadMetrics,
 };
+pub use reason::EdgeReason;
 pub use settings::{
     HardwareProfile, Heartbeat, LogCollection, NameRef, OsInformation, S3Storage, Settings, Storage,
 };

@@ -2,35 +2,12 @@
 //!
 //! A reason is what people search for and machines group by, so it never carries a value; the message beside it does.
 
-use serde::{Deserialize, Serialize};
-
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $name:ident: $advice:literal,)+) => {
-        /// Why a device or a job is not done.
-        #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Reason {
-            $($(#[doc = $doc])+ $name,)+
-        }
-
-        impl Reason {
-            /// Every reason there is, in the order of the documentation.
-            pub const ALL: &'static [Reason] = &[$(Reason::$name,)+];
-
-            /// The word as it stands in a status, an event, a metric and a termination message.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => stringify!($name),)+ }
-            }
-
-            /// What a person can do about it, as a part of a sentence.
-            pub const fn advice(self) -> &'static str {
-                match self { $(Reason::$name => $advice,)+ }
-            }
-        }
-    };
-}
+use crate::reasons::reasons;
 
 // Each with what it means and what a person can do about it.
 reasons! {
+    /// Why a device or a job is not done.
+    Reason;
     // Said by the flasher, in the flash Pod's termination message.
     /// The firmware image could not be fetched.
     PullFailed: "check spec.firmware, and the registry's credentials and CA",
@@ -109,11 +86,6 @@ reasons! {
 }
 
 impl Reason {
-    /// Reads the word back. Unknown words are `None`: a flash image may be newer or older than we are.
-    pub fn parse(word: &str) -> Option<Reason> {
-        Reason::ALL.iter().copied().find(|r| r.as_str() == word)
-    }
-
     /// Whether another attempt could end differently without a person changing something.
     pub const fn is_retried(self) -> bool {
         !matches!(
@@ -128,11 +100,5 @@ impl Reason {
                 | Reason::NodeLost
                 | Reason::ServiceStuck
         )
-    }
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
     }
 }

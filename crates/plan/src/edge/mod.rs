@@ -21,12 +21,15 @@ pub mod devices;
 pub mod duties;
 pub mod facts;
 pub mod finalizers;
+pub mod heartbeat;
 pub mod keys;
 pub mod labels;
 pub mod place;
+pub mod problem;
 pub mod refusal;
 pub mod request;
 pub mod tombstone;
+pub mod workloads;
 
 #[cfg(test)]
 mod tests {

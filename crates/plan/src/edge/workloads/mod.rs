@@ -1,0 +1,1 @@
+//! What users want to run: which EdgeDeployments and EdgeWorkloads can be sent to devices, and to which.
