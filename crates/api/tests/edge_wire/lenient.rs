@@ -2,7 +2,7 @@
 
 use flashjob_api::edge::Hardware;
 use flashjob_api::edge::wire::{
-    DeviceConfigurationMessage, Enrolment, HardwareInfo, Heartbeat, Message, MessageType,
+    Agent, DeviceConfigurationMessage, Enrolment, HardwareInfo, Heartbeat, Message, MessageType,
     Registration,
 };
 use serde::de::DeserializeOwned;
@@ -132,7 +132,8 @@ fn null_is_read_everywhere() {
         "upgrade": {
             "current_commit_ID": "c", "last_upgrade_status": "failed", "last_upgrade_time": "t"
         },
-        "events": [{ "reason": "r", "message": "m", "type": "warn" }]
+        "events": [{ "reason": "r", "message": "m", "type": "warn" }],
+        "agent": { "name": "flashjob-agent", "version": "0.1.0" }
     }));
     with_nulls::<DeviceConfigurationMessage>(&json!({
         "device_id": "d", "version": "v", "secrets": [{ "name": "n", "data": "{}" }],
@@ -155,6 +156,30 @@ fn unknown_keys_are_passed_over() {
     assert_eq!(serde_json::from_value::<Heartbeat>(said).unwrap().status, "up");
     let said = json!({ "certificate_request": "c", "os_image_id": "i" });
     assert_eq!(serde_json::from_value::<Registration>(said).unwrap().certificate_request, "c");
+}
+
+#[test]
+fn an_agent_that_says_otherwise_who_it_is_is_heard_all_the_same() {
+    let agent = |said: Value| {
+        let said = json!({ "status": "up", "agent": said });
+        let read: Heartbeat = serde_json::from_value(said).unwrap();
+        assert_eq!(read.status, "up");
+        read.agent
+    };
+    let ours = Agent { name: Agent::OURS.into(), version: "0.1.0".into() };
+    assert_eq!(agent(json!({ "name": "flashjob-agent", "version": "0.1.0" })), Some(ours));
+    for other in [json!("flotta 1.2"), json!(7), json!({ "name": 7 }), json!(null)] {
+        assert_eq!(agent(other.clone()), None, "{other}");
+    }
+}
+
+#[test]
+fn hardware_has_no_control_characters() {
+    let said = json!({ "hostname": "a\u{1b}[31mb", "cpu": { "flags": ["x\ny"] } });
+    let said: HardwareInfo = serde_json::from_value(said).unwrap();
+    let shown = Hardware::from(&said);
+    assert_eq!(shown.hostname.as_deref(), Some("a [31mb"));
+    assert_eq!(shown.cpu.unwrap().flags, Some(vec!["x y".to_owned()]));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::HardwareInfo;
-use super::lenient::{is_empty, list, or_empty, time};
+use super::lenient::{is_empty, list, or_empty, or_nothing, time};
 
 /// The content of `heartbeat`.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -32,6 +32,26 @@ pub struct Heartbeat {
     /// What the device is made of, when the configuration asks for it; in part, when only a part is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareInfo>,
+    /// Which agent speaks. Ours: the original's agents do not say.
+    #[serde(deserialize_with = "or_nothing", skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
+}
+
+/// The program that speaks for a device.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(default)]
+pub struct Agent {
+    /// [`Agent::OURS`], or that of another.
+    #[serde(deserialize_with = "or_empty", skip_serializing_if = "is_empty")]
+    pub name: String,
+    /// Its version.
+    #[serde(deserialize_with = "or_empty", skip_serializing_if = "is_empty")]
+    pub version: String,
+}
+
+impl Agent {
+    /// What our agent calls itself.
+    pub const OURS: &str = "flashjob-agent";
 }
 
 /// A workload as the device sees it.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// Null is the type's empty value.
 pub(in crate::edge) fn or_empty<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -44,6 +46,15 @@ where
     let entries: Option<BTreeMap<String, Option<T>>> = Option::deserialize(from)?;
     let named = |(name, entry): (String, Option<T>)| Some((name, entry?));
     Ok(entries.map(|entries| entries.into_iter().filter_map(named).collect()))
+}
+
+/// What cannot be read is nothing: a key of ours that another agent may have for something else.
+pub(super) fn or_nothing<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Ok(serde_json::from_value(Value::deserialize(from)?).ok())
 }
 
 /// Whether a value is left out when it is written.

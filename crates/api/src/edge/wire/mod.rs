@@ -23,7 +23,7 @@ pub use configuration::{
 pub use hardware::{
     Boot, Cpu, Disk, Gpu, HardwareInfo, HostDevice, Interface, IoPerf, Memory, Mount, SystemVendor,
 };
-pub use heartbeat::{Event, Heartbeat, UpgradeStatus, WorkloadStatus};
+pub use heartbeat::{Agent, Event, Heartbeat, UpgradeStatus, WorkloadStatus};
 pub use message::{Message, MessageResponse, MessageType, directive};
 pub use metrics::{AllowList, ComponentMetrics, DeviceMetrics, MetricsReceiver, MetricsRetention};
 pub use registration::{Enrolment, Features, Registration, RegistrationAnswer};

@@ -1,7 +1,7 @@
 //! From the wire to the kind: snake_case becomes camelCase, and what is empty is not shown.
 //!
-//! A device decides what it says, and all of it ends up in etcd and in everybody's memory. So texts and lists are cut
-//! at lengths that no honest device reaches.
+//! A device decides what it says, and all of it ends up in etcd, in everybody's memory and on terminals. So texts and lists
+//! are cut at lengths that no honest device reaches, and control characters become spaces.
 
 use super::hardware as wire;
 use crate::edge::hardware as kind;
@@ -11,8 +11,12 @@ const MAX_ENTRIES: usize = 512;
 /// Characters of a text that are kept.
 const MAX_TEXT: usize = 256;
 
+fn kept(said: &str) -> String {
+    said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT).collect()
+}
+
 fn text(said: &str) -> Option<String> {
-    (!said.is_empty()).then(|| said.chars().take(MAX_TEXT).collect())
+    (!said.is_empty()).then(|| kept(said))
 }
 
 fn number(said: i64) -> Option<i64> {
@@ -20,8 +24,7 @@ fn number(said: i64) -> Option<i64> {
 }
 
 fn texts(said: &[String]) -> Option<Vec<String>> {
-    let kept = |said: &String| said.chars().take(MAX_TEXT).collect();
-    (!said.is_empty()).then(|| said.iter().take(MAX_ENTRIES).map(kept).collect())
+    (!said.is_empty()).then(|| said.iter().take(MAX_ENTRIES).map(|said| kept(said)).collect())
 }
 
 fn entries<'a, W, K: From<&'a W>>(said: &'a Option<Vec<W>>) -> Option<Vec<K>> {

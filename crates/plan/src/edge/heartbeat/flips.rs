@@ -1,0 +1,108 @@
+//! How fast the condition Ready may turn, over all devices.
+//!
+//! When the network of a site goes, thousands of devices are missing in the same minute, and each is one write. So they take
+//! turns. When more than half of all devices are missing at once it is us and not they, and most of those writes would be
+//! taken back soon: then they turn at a tenth of the pace, and one sentence about it takes the place of thousands.
+
+use std::time::Duration;
+
+/// Between two that turn: 50 in a second.
+const PACE: Duration = Duration::from_millis(20);
+/// The same while most are missing: 5 in a second.
+const SLOW: Duration = Duration::from_millis(200);
+/// Fewer that are missing are no mass, also of a small fleet.
+const LEAST: usize = 10;
+
+/// Most devices are missing, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mass {
+    Began,
+    Ended,
+}
+
+/// Whose turn it is. Times are of a clock that never goes back.
+#[derive(Debug, Default)]
+pub struct Flips {
+    next: Duration,
+    mass: bool,
+}
+
+impl Flips {
+    /// So many of all devices are missing, whatever their status says by now. Says when that has become a mass, or ceased to
+    /// be one, which takes two fifths: a share that goes up and down a little is one event.
+    pub fn count(&mut self, missing: usize, all: usize) -> Option<Mass> {
+        let (missing_twice, is_few) = (missing.saturating_mul(2), missing < LEAST);
+        if !self.mass && missing_twice > all && !is_few {
+            self.mass = true;
+            return Some(Mass::Began);
+        }
+        if self.mass && (missing.saturating_mul(5) < all.saturating_mul(2) || is_few) {
+            self.mass = false;
+            return Some(Mass::Ended);
+        }
+        None
+    }
+
+    /// Whether most devices are missing.
+    pub fn is_mass(&self) -> bool {
+        self.mass
+    }
+
+    /// Ready of one device may turn now; else, when to ask again.
+    pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
+        if now < self.next {
+            return Err(self.next);
+        }
+        self.next = now.saturating_add(if self.mass { SLOW } else { PACE });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many turn in ten seconds, if all want to.
+    fn in_ten_seconds(flips: &mut Flips) -> usize {
+        let turned = (0..10_000).filter(|ms| flips.take(Duration::from_millis(*ms)).is_ok());
+        turned.count()
+    }
+
+    #[test]
+    fn fifty_a_second_turn_and_five_while_most_are_missing() {
+        let mut flips = Flips::default();
+        assert_eq!(flips.count(5_000, 10_000), None);
+        assert_eq!(in_ten_seconds(&mut flips), 500);
+        let mut flips = Flips::default();
+        assert_eq!(flips.count(5_001, 10_000), Some(Mass::Began));
+        assert_eq!(in_ten_seconds(&mut flips), 50);
+    }
+
+    #[test]
+    fn who_has_to_wait_is_told_how_long() {
+        let mut flips = Flips::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(flips.take(second), Ok(()));
+        let Err(next) = flips.take(second) else { panic!("two at once") };
+        assert_eq!(flips.take(next), Ok(()));
+    }
+
+    #[test]
+    fn a_fleet_that_goes_and_comes_back_is_two_events() {
+        let mut flips = Flips::default();
+        let up = (0..=1000).chain((450..1000).rev()).chain(450..1000);
+        let told: Vec<_> = up.filter_map(|missing| flips.count(missing, 1000)).collect();
+        assert_eq!((told, flips.is_mass()), (vec![Mass::Began], true));
+        let told: Vec<_> =
+            (0..1000).rev().filter_map(|missing| flips.count(missing, 1000)).collect();
+        assert_eq!((told, flips.is_mass()), (vec![Mass::Ended], false));
+    }
+
+    #[test]
+    fn a_few_devices_are_no_mass_and_an_empty_fleet_is_none() {
+        let mut flips = Flips::default();
+        assert_eq!(flips.count(9, 9), None);
+        assert_eq!(flips.count(10, 10), Some(Mass::Began));
+        assert_eq!(flips.count(0, 0), Some(Mass::Ended));
+    }
+}
