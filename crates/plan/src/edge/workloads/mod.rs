@@ -10,12 +10,17 @@
 
 mod accept;
 mod facts;
+mod index;
+mod lookup;
 mod pod_spec;
+mod references;
 mod selector;
 mod shape;
 
 pub use accept::{Accepted, Target, accept};
 pub use facts::{WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec, released};
+pub use index::{Change, Judged, Workloads};
+pub use references::references;
 pub use selector::Selector;
 
 #[cfg(test)]
