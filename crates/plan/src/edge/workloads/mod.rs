@@ -16,12 +16,14 @@ mod pod_spec;
 mod references;
 mod selector;
 mod shape;
+mod status;
 
 pub use accept::{Accepted, Target, accept};
 pub use facts::{WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec, released};
 pub use index::{Change, Judged, Workloads};
 pub use references::references;
 pub use selector::Selector;
+pub use status::{Seen, Tally, WorkloadState, refused_status, state};
 
 #[cfg(test)]
 mod tests {
