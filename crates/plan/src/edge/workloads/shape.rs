@@ -37,7 +37,7 @@ pub(super) fn object_name(path: &str, name: &str) -> Result<(), Problem> {
     if is_subdomain(name) { Ok(()) } else { Err(invalid(path, "is not the name of an object")) }
 }
 
-/// A value and where it stands. It is not null: that counts as absent.
+/// A value and where it stands. A field that is null counts as absent.
 pub(super) struct At<'a> {
     path: String,
     value: &'a Value,
