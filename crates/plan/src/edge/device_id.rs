@@ -43,7 +43,7 @@ impl fmt::Display for InvalidId {
 }
 
 /// RFC 1123, as Kubernetes checks the names of most objects.
-fn is_subdomain(text: &str) -> bool {
+pub(super) fn is_subdomain(text: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
         !label.is_empty()
