@@ -1,7 +1,41 @@
 //! What a device is to do, as it is sent.
 //!
-//! The version is a hash of all the rest: the same for every process that serves, and another one exactly when something
+//! ```text
+//!   workload ─────────▶ fragment ──▶ Fragment ─────┐
+//!   Secrets, ConfigMaps ─┤ Material                ├──▶ hold::serve ──▶ compose ──▶ Configuration ──▶ body, version
+//!   device, set ──▶ effective ──▶ settings ────────┘
+//!                    bucket ──────────┘
+//! ```
+//!
+//! A workload is rendered once for all its devices, settings once for all devices that have the same, and what is put
+//! together for one of them is a handful of pointers. [`Needs`] says which Secrets and ConfigMaps have to be read before. The
+//! version is a hash of all that is sent: the same for every process that serves, and another one exactly when something
 //! changes. So who has it need not be told again.
+
+mod compose;
+mod effective;
+pub mod fragment;
+pub mod hold;
+mod masked;
+pub mod material;
+mod needs;
+mod reader;
+mod references;
+pub mod settings;
+mod storage;
+mod support;
+mod yaml;
+
+pub use compose::{Composed, Configuration, LARGEST_CONFIGURATION, SettingsText, compose};
+pub use effective::{Membership, effective};
+pub use fragment::{Fragment, WorkloadInput, fragment};
+pub use hold::{Serve, Served, Wanted, serve};
+pub use masked::masked;
+pub use material::{ConfigMapData, Found, Lack, Material, SecretData};
+pub use needs::Needs;
+pub use settings::RenderedSettings;
+pub use storage::Bucket;
+pub use support::unsupported;
 
 use flashjob_api::edge::wire::{
     DeviceConfiguration, DeviceConfigurationMessage, HardwareProfile, HeartbeatConfiguration,

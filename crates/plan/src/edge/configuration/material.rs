@@ -1,0 +1,157 @@
+//! The Secrets and ConfigMaps that configurations are made of, as far as they are known.
+//!
+//! That there is no such object and that nobody has read it yet are two things: without the first a device may be told the
+//! rest, without the second it is told nothing new.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+use crate::edge::problem::Problem;
+
+/// What is known of an object.
+#[derive(Clone, Debug)]
+pub enum Found<T> {
+    There(Arc<T>),
+    /// It was looked for, and there is none.
+    Missing,
+    /// It was not read yet.
+    Unknown,
+}
+
+/// Who knows them.
+pub trait Material {
+    fn secret(&self, namespace: &str, name: &str) -> Found<SecretData>;
+    fn config_map(&self, namespace: &str, name: &str) -> Found<ConfigMapData>;
+}
+
+/// Why something cannot be rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Something it needs was not read yet. It will be.
+    Unread,
+    /// What somebody has to do something about: in order, and not too many.
+    Problems(Vec<Problem>),
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretData {
+    pub data: BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ConfigMapData {
+    pub data: BTreeMap<String, String>,
+    pub binary: BTreeMap<String, Vec<u8>>,
+}
+
+impl From<Secret> for SecretData {
+    fn from(secret: Secret) -> Self {
+        let data = secret.data.unwrap_or_default();
+        Self { data: data.into_iter().map(|(key, value)| (key, value.0)).collect() }
+    }
+}
+
+impl From<ConfigMap> for ConfigMapData {
+    fn from(map: ConfigMap) -> Self {
+        let binary = map.binary_data.unwrap_or_default();
+        Self {
+            data: map.data.unwrap_or_default(),
+            binary: binary.into_iter().map(|(key, value)| (key, value.0)).collect(),
+        }
+    }
+}
+
+impl ConfigMapData {
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.data.contains_key(key) || self.binary.contains_key(key)
+    }
+}
+
+/// The keys without what they hold.
+impl fmt::Debug for SecretData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SecretData").field(&self.data.keys()).finish()
+    }
+}
+
+/// The keys: what they hold may be long.
+impl fmt::Debug for ConfigMapData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConfigMapData").field(&self.data.keys()).field(&self.binary.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    /// A namespace that was read as a whole, but for the names in `unread`.
+    #[derive(Default)]
+    pub struct Namespace {
+        pub secrets: BTreeMap<String, SecretData>,
+        pub config_maps: BTreeMap<String, ConfigMapData>,
+        pub unread: Vec<String>,
+    }
+
+    impl Namespace {
+        pub fn secret(mut self, name: &str, data: &[(&str, &str)]) -> Self {
+            let entry = |(key, value): &(&str, &str)| ((*key).into(), value.as_bytes().to_vec());
+            let data = data.iter().map(entry).collect();
+            self.secrets.insert(name.into(), SecretData { data });
+            self
+        }
+
+        pub fn config_map(mut self, name: &str, data: &[(&str, &str)]) -> Self {
+            let entry = |(key, value): &(&str, &str)| ((*key).into(), (*value).into());
+            let data = data.iter().map(entry).collect();
+            self.config_maps.insert(name.into(), ConfigMapData { data, ..Default::default() });
+            self
+        }
+
+        pub fn unread(mut self, name: &str) -> Self {
+            self.unread.push(name.into());
+            self
+        }
+
+        fn look<T: Clone>(
+            &self,
+            of: &BTreeMap<String, T>,
+            namespace: &str,
+            name: &str,
+        ) -> Found<T> {
+            assert_eq!(namespace, "default", "nobody asks for objects of another namespace");
+            match of.get(name) {
+                _ if self.unread.iter().any(|unread| unread == name) => Found::Unknown,
+                Some(found) => Found::There(Arc::new(found.clone())),
+                None => Found::Missing,
+            }
+        }
+    }
+
+    impl Material for Namespace {
+        fn secret(&self, namespace: &str, name: &str) -> Found<SecretData> {
+            self.look(&self.secrets, namespace, name)
+        }
+
+        fn config_map(&self, namespace: &str, name: &str) -> Found<ConfigMapData> {
+            self.look(&self.config_maps, namespace, name)
+        }
+    }
+
+    #[test]
+    fn what_a_secret_holds_is_in_no_log() {
+        let secret = Secret {
+            data: Some([("password".to_owned(), ByteString(b"hunter2".to_vec()))].into()),
+            ..Secret::default()
+        };
+        let shown = format!("{:?}", Found::There(Arc::new(SecretData::from(secret))));
+        assert!(shown.contains("password") && !shown.contains("hunter2"), "{shown}");
+        // Nor as a list of its bytes.
+        assert!(!shown.contains("104"), "{shown}");
+    }
+}
