@@ -48,7 +48,9 @@ impl DeviceStatusWrite {
             patch.push(json!({ "op": "add", "path": "/status", "value": after }));
             return patch.into();
         }
-        for (field, value) in after.iter().filter(|(field, value)| before.get(*field) != Some(*value)) {
+        for (field, value) in
+            after.iter().filter(|(field, value)| before.get(*field) != Some(*value))
+        {
             patch.push(json!({ "op": "add", "path": format!("/status/{field}"), "value": value }));
         }
         for gone in before.keys().filter(|field| !after.contains_key(*field)) {
@@ -179,7 +181,11 @@ impl Write {
     }
 
     /// Writes what is different in the status of a device, each field by itself: nobody's edit of the spec is in its way.
-    pub async fn device_status(self, device: &EdgeDeviceFacts, write: DeviceStatusWrite) -> Written {
+    pub async fn device_status(
+        self,
+        device: &EdgeDeviceFacts,
+        write: DeviceStatusWrite,
+    ) -> Written {
         let patch = write.patch(&device.uid, device.status.hardware.is_some());
         let patched = status::write(&self.caller, &self.namespace, &self.name, patch).await;
         self.device(patched, false).await

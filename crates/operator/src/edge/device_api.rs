@@ -40,7 +40,8 @@ use crate::process::clock;
 /// The original's agent gives up after a second, and what is answered later is lost.
 const LONGEST: Duration = Duration::from_millis(900);
 /// Why a device gets no configuration when it names none that it has.
-const HELD: &str = "something that a workload of this device needs is missing; it keeps the configuration it has";
+const HELD: &str =
+    "something that a workload of this device needs is missing; it keeps the configuration it has";
 /// Characters of a model's name that are kept.
 const LONGEST_MODEL: usize = 256;
 

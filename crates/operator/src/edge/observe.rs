@@ -85,7 +85,11 @@ pub fn settings(spec: &Value) -> Result<edge::Settings, String> {
 /// All of it is kept for as long as the object is there, and anybody may have written it.
 fn bounded(part: &Value, most: usize) -> Result<(), String> {
     let length = part.to_string().len();
-    if length <= most { Ok(()) } else { Err(format!("spec: has {length} bytes, and {most} are taken")) }
+    if length <= most {
+        Ok(())
+    } else {
+        Err(format!("spec: has {length} bytes, and {most} are taken"))
+    }
 }
 
 fn status(status: &Value) -> StatusFacts {

@@ -24,7 +24,12 @@ impl ServedConfigurations {
     }
 
     /// From now on the device is given this one. Says whether that is another than before.
-    pub fn put(&self, place: &Place, configuration: Option<Arc<Configuration>>, now: Timestamp) -> bool {
+    pub fn put(
+        &self,
+        place: &Place,
+        configuration: Option<Arc<Configuration>>,
+        now: Timestamp,
+    ) -> bool {
         let mut served = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let version = |of: &Option<Arc<Configuration>>| of.as_ref().map(|of| of.version());
         let same = |known: &Served| version(&known.configuration) == version(&configuration);

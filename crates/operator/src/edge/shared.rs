@@ -47,6 +47,8 @@ impl Shared {
         self.devices.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn wake(&self, _name: &str) {}
+
     /// Whether everything was listed. Before that nobody is told that there is no such device.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)

@@ -66,7 +66,8 @@ impl Source {
     ) -> kube::Result<Option<(String, Content)>> {
         let api: Api<K> = Api::namespaced(caller.client.clone(), &self.namespace);
         let found = caller.call(api.get_opt(&self.name)).await?;
-        let read = |object: K| (object.meta().resource_version.clone().unwrap_or_default(), object.into());
+        let read =
+            |object: K| (object.meta().resource_version.clone().unwrap_or_default(), object.into());
         Ok(found.map(read))
     }
 }
@@ -134,7 +135,11 @@ impl Sources {
     /// From now on this owner names these and no others. Says what has to be read for it.
     pub fn want(&mut self, owner: &Owner, namespace: &str, needs: &Needs) -> Vec<Source> {
         let source = |kind| {
-            move |name: &String| Source { kind, namespace: namespace.to_owned(), name: name.clone() }
+            move |name: &String| Source {
+                kind,
+                namespace: namespace.to_owned(),
+                name: name.clone(),
+            }
         };
         let secrets = needs.secrets.iter().map(source(SourceKind::Secret));
         let maps = needs.config_maps.iter().map(source(SourceKind::ConfigMap));

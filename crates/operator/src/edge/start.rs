@@ -125,7 +125,7 @@ async fn serve(
 }
 
 async fn load_tombstones(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
-    let loaded = insist("tombstones", async || tombstones::load(&caller, &home).await).await;
+    let loaded = insist("tombstones", || tombstones::load(&caller, &home)).await;
     let _ = inputs.send(Input::TombstonesLoaded(loaded)).await;
     while !inputs.is_closed() {
         tokio::time::sleep(SWEEP_EVERY).await;
@@ -134,12 +134,12 @@ async fn load_tombstones(caller: Caller, home: String, inputs: mpsc::Sender<Inpu
 }
 
 async fn load_roll(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
-    let loaded = insist("the roll", async || roll::load(&caller, &home).await).await;
+    let loaded = insist("the roll", || roll::load(&caller, &home)).await;
     let _ = inputs.send(Input::RollLoaded(Box::new(loaded))).await;
 }
 
 /// Reads something that nothing can begin without, for as long as it takes.
-async fn insist<T>(what: &str, read: impl AsyncFn() -> kube::Result<T>) -> T {
+async fn insist<T, R: Future<Output = kube::Result<T>>>(what: &str, read: impl Fn() -> R) -> T {
     let mut failures = 0;
     loop {
         match read().await {

@@ -2,8 +2,6 @@
 
 mod ledger;
 
-use std::time::Duration;
-
 use flashjob_plan::flashjob::children::{self, Owner};
 use flashjob_plan::flashjob::ids::JobUid;
 use flashjob_plan::flashjob::index::Unconfirmed;
@@ -24,9 +22,6 @@ use crate::engine::read;
 use crate::engine::status;
 use crate::engine::write::{self, ObjectId};
 use crate::process::clock;
-
-/// A job that waits is reconciled this often, however long it waits.
-const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
 
 /// The conditions whose change is an event.
 const EVENT_CONDITIONS: [&str; 4] = ["Complete", "Failed", "Progressing", "Suspended"];
@@ -97,12 +92,7 @@ impl FlashJobController {
 
     /// Puts a job into the queue for when it has to be reconciled again; takes it out of memory until then if it `may_park`.
     fn schedule(&mut self, uid: &JobUid, at: Option<Timestamp>, may_park: bool) {
-        // Far away, it is reconciled on the way: no timer runs for years. And a little later, so that the deadline has passed
-        // on the wall clock too.
-        let next = at.map(|at| {
-            let pause = Duration::try_from(at.duration_since(clock::now())).unwrap_or_default();
-            Instant::now() + pause.min(LONGEST_SLEEP) + Duration::from_millis(5)
-        });
+        let next = at.map(clock::instant);
         if may_park && self.park(uid, next) {
             return;
         }

@@ -204,9 +204,11 @@ impl Devices {
     }
 
     /// The EdgeDevices of a namespace, with their names.
-    pub fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = (&String, &EdgeDeviceFacts)> {
-        let here = move |(name, entry): (&'_ String, &'_ Entry)| Some((name, entry.device(namespace)?));
-        self.entries.iter().filter_map(here)
+    pub fn of_namespace<'a>(
+        &'a self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'a String, &'a EdgeDeviceFacts)> {
+        self.entries.iter().filter_map(move |(name, entry)| Some((name, entry.device(namespace)?)))
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {

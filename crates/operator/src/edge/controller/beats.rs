@@ -62,7 +62,8 @@ impl EdgeController {
         reference: ObjectReference,
     ) {
         let namespace = reference.namespace.clone().unwrap_or_default();
-        let event = Event { type_, reason, note: Some(note), action: "Report".into(), secondary: None };
+        let event =
+            Event { type_, reason, note: Some(note), action: "Report".into(), secondary: None };
         let (caller, recorder) = (self.caller("/events", &namespace), self.recorder.clone());
         tokio::spawn(async move {
             if let Err(error) = caller.call(recorder.publish(&event, &reference)).await {
@@ -119,7 +120,9 @@ impl EdgeController {
             Mass::Began => (
                 EventType::Warning,
                 "FleetMissing",
-                format!("{missing} of {all} devices are missing at once; look at the way from them to here first"),
+                format!(
+                    "{missing} of {all} devices are missing at once; look at the way from them to here first"
+                ),
             ),
             Mass::Ended => (
                 EventType::Normal,
@@ -139,7 +142,10 @@ impl EdgeController {
         let maps = loaded.0.iter().map(|(shard, data)| (*shard, data));
         let remembered = roll::read(maps, self.started);
         if remembered.left_out > 0 {
-            tracing::warn!(lines = remembered.left_out, "lines of the roll cannot be read and are left out");
+            tracing::warn!(
+                lines = remembered.left_out,
+                "lines of the roll cannot be read and are left out"
+            );
         }
         (self.roll, self.remembered) = (remembered.roll, remembered.devices);
         self.known(Unlisted::Roll);
@@ -197,7 +203,11 @@ impl EdgeController {
     pub(super) fn roll_written(&mut self, shard: u16, written: Result<(), String>) {
         self.roll_busy = false;
         if let Err(error) = written {
-            tracing::warn!(shard, error, "the roll could not be written; it is tried again at its next turn");
+            tracing::warn!(
+                shard,
+                error,
+                "the roll could not be written; it is tried again at its next turn"
+            );
             self.roll.change(shard);
         }
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use flashjob_api::edge::{EdgeReason, Settings};
 use flashjob_plan::edge::configuration::{
-    Fragment, Lack, Membership, Needs, RenderedSettings, Serve, SettingsText, Wanted, effective,
-    heartbeat_period, render_settings, serve, unsupported,
+    Configuration, Fragment, Lack, Membership, Needs, RenderedSettings, Serve, SettingsText,
+    Wanted, effective, heartbeat_period, render_settings, serve, unsupported,
 };
 use flashjob_plan::edge::facts::EdgeDeviceFacts;
 use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::report::{Report, Told};
-use flashjob_plan::edge::heartbeat::status::{DEPLOYING, told};
+use flashjob_plan::edge::heartbeat::status::DEPLOYING;
+use flashjob_plan::edge::heartbeat::told;
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::problem::Problem;
 
@@ -42,6 +43,10 @@ pub struct DeviceState {
     pub has_our_agent: bool,
     /// How its workloads are, by the status that was decided last.
     pub told: BTreeMap<String, Told>,
+    /// What an earlier process may have had it run, until this one has served it something.
+    may_run: BTreeSet<String>,
+    /// Workloads that are others in the configuration that is served than in the one that the device has carried out.
+    pub unsynced: BTreeSet<String>,
     /// A hash of the hardware that was written last.
     pub hardware: Option<u64>,
     /// It reports, and is behind, by the status that was decided last.
@@ -85,7 +90,8 @@ impl EdgeController {
             last: last.as_ref(),
         });
 
-        let why = |name: &String| served.problems.get(name).and_then(|found| found.first().cloned());
+        let why =
+            |name: &String| served.problems.get(name).and_then(|found| found.first().cloned());
         let wanted = workloads.keys().map(|name| (name.clone(), why(name))).collect();
         let before = std::mem::replace(&mut state.wanted, wanted);
         let after: BTreeSet<String> = state.wanted.keys().cloned().collect();
@@ -102,12 +108,31 @@ impl EdgeController {
         self.belongs_to(place, before.keys(), &after);
         read.into_iter().for_each(|source| self.read_source(source));
 
-        let now = clock::now();
-        if (configuration.is_some() || held) && self.shared.served.put(place, configuration, now) {
-            self.shared.metrics.rendered();
-            self.shared.wake(name);
+        if configuration.is_some() || held {
+            self.publish_configuration(place, last.as_deref(), configuration);
         }
         self.follow(place, heartbeat_period(&settings));
+    }
+
+    fn publish_configuration(
+        &mut self,
+        place: &Place,
+        last: Option<&Configuration>,
+        configuration: Option<Arc<Configuration>>,
+    ) {
+        if let (Some(state), Some(new)) = (self.states.get_mut(place), &configuration) {
+            state.may_run.clear();
+            // Of what an earlier process has served nobody knows what it was.
+            let other = |name: &&String| last.is_some_and(|last| !last.has_same(name, new));
+            let others: Vec<_> = state.wanted.keys().filter(other).cloned().collect();
+            state.unsynced.extend(others.clone());
+            state.unsynced.retain(|name| state.wanted.contains_key(name));
+            others.iter().for_each(|name| self.recount(&place.0, name));
+        }
+        if self.shared.served.put(place, configuration, clock::now()) {
+            self.shared.metrics.rendered();
+            self.shared.wake(&place.1);
+        }
     }
 
     /// What counts for a device, what is wrong with it, and what has to be read for it.
@@ -184,17 +209,23 @@ impl EdgeController {
 impl DeviceState {
     /// What the device said to an earlier process is in its status.
     fn new(device: &EdgeDeviceFacts) -> Self {
-        Self { told: told(&device.status.value()), ..Self::default() }
+        let (told, may_run) = told(&device.status.value());
+        Self { told, may_run, ..Self::default() }
     }
 
-    /// What the device is known to run.
+    /// What the device is known to run, or may run.
     fn runs(&self) -> BTreeSet<String> {
         let told = self.told.iter().filter(|(_, told)| told.phase != DEPLOYING);
         let said = self.report.iter().flat_map(|report| report.workloads.keys());
-        told.map(|(name, _)| name).chain(said).cloned().collect()
+        told.map(|(name, _)| name).chain(said).chain(&self.may_run).cloned().collect()
     }
 
-    fn take_problems(&mut self, settings: &Settings, found: Vec<Problem>, rendered: RenderedSettings) {
+    fn take_problems(
+        &mut self,
+        settings: &Settings,
+        found: Vec<Problem>,
+        rendered: RenderedSettings,
+    ) {
         let is_storage = |problem: &Problem| problem.message.contains(STORAGE);
         let (storage, others): (Vec<_>, Vec<_>) =
             rendered.problems.into_iter().partition(is_storage);

@@ -200,7 +200,8 @@ impl Controller for EdgeController {
 impl EdgeController {
     pub fn new(surroundings: Surroundings) -> Self {
         let Surroundings { shared, inputs, pool, recorder, metrics, home } = surroundings;
-        let mut unlisted = HashSet::from([Unlisted::Requests, Unlisted::Tombstones, Unlisted::Roll]);
+        let mut unlisted =
+            HashSet::from([Unlisted::Requests, Unlisted::Tombstones, Unlisted::Roll]);
         for namespace in &shared.settings.namespaces {
             let here = || namespace.clone();
             unlisted.insert(Unlisted::Devices(here()));

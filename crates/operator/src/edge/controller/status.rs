@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
+use flashjob_api::edge::{DeviceStatus, Hardware};
 use flashjob_plan::edge::facts::EdgeDeviceFacts;
 use flashjob_plan::edge::heartbeat::changes::{UPLOADS_EVERY, Urgency, urgency};
 use flashjob_plan::edge::heartbeat::liveness::Live;
 use flashjob_plan::edge::heartbeat::report::Told;
 use flashjob_plan::edge::heartbeat::status::{Served, StatusView, Wanted, device_status};
-use flashjob_api::edge::{DeviceStatus, Hardware};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::EdgeController;
 use crate::edge::act::DeviceStatusWrite;
-use crate::edge::input::{Input, There, Written};
+use crate::edge::input::{Input, Written};
 use crate::edge::observe;
 use crate::edge::tombstones::Place;
 use crate::engine::status::difference;
@@ -76,14 +76,24 @@ impl EdgeController {
         let version = served.as_ref().and_then(|served| served.configuration.as_ref());
         let version = version.map(|configuration| configuration.version());
         let state = self.states.get_mut(place)?;
-        let workloads: Vec<_> = state.wanted.iter().map(|(name, problem)| Wanted { name, problem: problem.as_ref() }).collect();
+        let said = state.report.as_ref().and_then(|report| report.version.as_ref());
+        let is_synced = said.is_some() && said == version.as_ref();
+        let carried_out = is_synced && !std::mem::take(&mut state.unsynced).is_empty();
+        let workloads: Vec<_> = state
+            .wanted
+            .iter()
+            .map(|(name, problem)| Wanted { name, problem: problem.as_ref() })
+            .collect();
         let keys = device.keys.as_ref().ok();
         let view = StatusView {
             generation: device.generation,
             before,
             report: state.report.as_ref(),
             workloads: &workloads,
-            served: version.as_deref().zip(served.as_ref()).map(|(version, served)| Served { version, since: served.since }),
+            served: version
+                .as_deref()
+                .zip(served.as_ref())
+                .map(|(version, served)| Served { version, since: served.since }),
             held: state.held,
             live,
             registered: keys.and_then(|keys| keys.current.as_ref()).map(|key| key.since),
@@ -104,7 +114,7 @@ impl EdgeController {
             (workload.name.clone(), told)
         };
         let told = status.workloads.iter().map(told).collect();
-        let changed = std::mem::replace(&mut state.told, told) != state.told;
+        let changed = std::mem::replace(&mut state.told, told) != state.told || carried_out;
         let reporting = live == Live::Reporting;
         let changed = std::mem::replace(&mut state.reporting, reporting) != reporting || changed;
         state.behind = is_behind(&status);

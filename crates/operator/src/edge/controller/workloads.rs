@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flashjob_plan::edge::configuration::{Lack, Needs, WorkloadInput, fragment};
+use flashjob_plan::edge::configuration::{Needs, WorkloadInput, fragment};
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::workloads::{
-    Change, Seen, Tally, WorkloadFacts, WorkloadKind, refused, released,
+    Change, Seen, Tally, WorkloadFacts, WorkloadKind, refused_status, released,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -205,7 +205,12 @@ impl EdgeController {
     pub(super) fn source_read(&mut self, read: SourceRead) {
         if let Err(error) = &read.result {
             let Source { kind, namespace, name } = &read.source;
-            tracing::warn!(namespace, name, error, "a {kind:?} could not be read and is tried again");
+            tracing::warn!(
+                namespace,
+                name,
+                error,
+                "a {kind:?} could not be read and is tried again"
+            );
         }
         let consequences = self.sources.was_read(&read);
         self.follow_up(consequences);
@@ -286,7 +291,8 @@ impl EdgeController {
     /// Takes the original's finalizer off, and says in the status how far the workload is.
     pub(super) fn reconcile_workload(&mut self, key: &WorkloadKey) {
         let (kind, namespace, name) = key;
-        let judged = self.workloads.of_name(namespace, name).find(|judged| judged.facts.kind == *kind);
+        let judged =
+            self.workloads.of_name(namespace, name).find(|judged| judged.facts.kind == *kind);
         let Some(judged) = judged else {
             self.records.remove(key);
             self.queue.remove(&queue_key(key));
@@ -301,14 +307,16 @@ impl EdgeController {
             None if facts.being_deleted => return,
             None => {
                 let status = match judged.verdict {
-                    Err(problem) => refused(&problem, facts.generation, now),
+                    Err(problem) => refused_status(&problem, facts.generation, now),
                     Ok(accepted) => {
                         let members = self.members.get(&(namespace.clone(), name.clone()));
                         let states = members.into_iter().flatten().filter_map(|device| {
                             self.states.get(&(namespace.clone(), device.clone()))
                         });
                         let seen = states.map(|state| {
-                            let told = state.told.get(name);
+                            // What it says is of the workload as it was.
+                            let told =
+                                state.told.get(name).filter(|_| !state.unsynced.contains(name));
                             Seen {
                                 phase: told.map(|told| told.phase.as_str()),
                                 exit_code: told.and_then(|told| told.exit_code),
@@ -329,7 +337,8 @@ impl EdgeController {
             return;
         }
         record.throttle.sent(Instant::now(), 0);
-        let (started, inputs, key) = (self.start(name, namespace), self.inputs.clone(), key.clone());
+        let (started, inputs, key) =
+            (self.start(name, namespace), self.inputs.clone(), key.clone());
         tokio::spawn(async move {
             let written = started.workload(&facts, write).await;
             let _ = inputs.send(Input::WorkloadWritten(key, written)).await;

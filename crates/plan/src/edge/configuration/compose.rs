@@ -95,6 +95,12 @@ impl Configuration {
         self.fragments.binary_search_by(|fragment| fragment.name.as_str().cmp(workload)).is_ok()
     }
 
+    /// Whether the workload is the same in the other.
+    pub fn has_same(&self, workload: &str, other: &Self) -> bool {
+        let hash = |of: &Self| of.fragments.iter().find(|f| f.name == workload).map(|f| f.hash);
+        hash(self) == hash(other)
+    }
+
     /// The content of the message, a `DeviceConfigurationMessage`.
     pub fn content_json(&self) -> String {
         let secrets = self.secrets();

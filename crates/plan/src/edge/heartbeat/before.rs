@@ -1,13 +1,14 @@
 //! The status as it is, read leniently. After a restart it is the only record of what a device said last; and anybody who may
 //! write it may have written anything. What cannot be read was never there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashjob_api::edge::{EdgeReason, Hardware, UpgradeInformation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::report::{SENTENCE, Told, VERSION, WORD, overlay, whole_second};
+use super::status::DEPLOYING;
 use super::text::maybe;
 
 /// What stands before the time in the sentence of a device that is missing.
@@ -98,6 +99,21 @@ impl Known {
         };
         Self { told, since: time("lastTransitionTime") }
     }
+}
+
+/// How the workloads of a device are by its status, and which of them it may run: all it has told of, and those that it was sent
+/// and has not told of yet.
+pub fn told(status: &Value) -> (BTreeMap<String, Told>, BTreeSet<String>) {
+    let before = Before::read(status);
+    let unsent = |name: &str| {
+        let entry = entries(status, "workloads").find(|entry| entry["name"] == name);
+        entry.and_then(|entry| entry["message"].as_str()).is_some_and(is_problem)
+    };
+    let known = before.workloads.into_iter().map(|(name, known)| (name, known.told));
+    let told: BTreeMap<String, Told> = known.collect();
+    let may_run = told.iter().filter(|(name, told)| told.phase != DEPLOYING || !unsent(name));
+    let may_run = may_run.map(|(name, _)| name.clone()).collect();
+    (told, may_run)
 }
 
 /// Whether a message is of ours and not of the device. One that has gone must not stay as the device's word.

@@ -24,5 +24,7 @@ pub mod roll;
 pub mod status;
 mod text;
 
+pub use before::told;
+
 #[cfg(test)]
 mod properties;

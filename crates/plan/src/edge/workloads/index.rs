@@ -115,6 +115,11 @@ impl Workloads {
         self.slot(namespace, name)?.served.as_ref().map(|(served, _)| served)
     }
 
+    /// Why devices are not sent the workload of this name, although there is one and nobody has deleted it.
+    pub fn refused(&self, namespace: &str, name: &str) -> Option<&Problem> {
+        self.slot(namespace, name)?.holder()?.verdict.as_ref().err()
+    }
+
     /// The workloads of this name, at most one of each kind.
     pub fn of_name(&self, namespace: &str, name: &str) -> impl Iterator<Item = Judged<'_>> {
         self.slot(namespace, name).into_iter().flat_map(Slot::judged)
