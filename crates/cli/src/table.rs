@@ -43,6 +43,11 @@ pub fn ago(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     }
 }
 
+/// The day of a time, for people.
+pub fn day(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
