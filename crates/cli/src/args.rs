@@ -9,6 +9,7 @@ mod values;
 
 pub use values::{amount, duration, seconds};
 
+use crate::edge::args::EdgeCommand;
 use crate::flashjob::args::FlashjobCommand;
 
 /// Exit codes, the same for all commands.
@@ -45,6 +46,16 @@ pub struct Cli {
 pub enum Command {
     #[command(flatten)]
     Flashjob(FlashjobCommand),
+    /// Let Linux devices in, look after them, and look after their certificates
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  kubectl flashjob edge devices
+  kubectl flashjob edge approve edge2
+  kubectl flashjob edge explain edge1"
+    )]
+    Edge(EdgeCommand),
     /// Write a completion script for a shell
     #[command(after_help = "\
 The script completes `kubectl-flashjob`. For `kubectl flashjob`, put kubectl_complete-flashjob on the PATH as well, as `make \

@@ -1,4 +1,4 @@
-//! `kubectl flashjob`: the command line for FlashJobs.
+//! `kubectl flashjob`: the command line for FlashJobs and for Edge.
 //!
 //! Data goes to standard output and what is meant for people to standard error, so that every command can be piped. What the
 //! operator would do is worked out by the same crate it runs.
@@ -10,6 +10,7 @@ mod check;
 mod clock;
 mod complete;
 mod connect;
+mod edge;
 mod exit;
 mod files;
 mod flashjob;
@@ -52,6 +53,7 @@ async fn run(cli: Cli, shell: &Shell) -> Result<Exit> {
     let to = &cli.connection;
     match cli.command {
         Command::Flashjob(command) => flashjob::run(command, to, shell).await,
+        Command::Edge(command) => edge::run(command, to, shell).await,
         Command::Completion { shell: wanted } => complete::script(wanted, shell),
         Command::Complete { words } => complete::words(to, &words, names, shell).await,
     }
@@ -61,6 +63,6 @@ async fn run(cli: Cli, shell: &Shell) -> Result<Exit> {
 async fn names(argument: &str, to: &Connected) -> Vec<String> {
     match argument {
         "name" => flashjob::names(to, complete::MOST).await,
-        _ => Vec::new(),
+        other => edge::names(other, to, complete::MOST).await,
     }
 }
