@@ -68,11 +68,16 @@ pub async fn pages<K>(api: &Api<K>, selector: &str) -> kube::Result<Vec<K>>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
-    pages_of(api, ListParams::default().labels(selector)).await
+    pages_of(api, ListParams::default().labels(selector), |object| object).await
 }
 
-/// The same for any choice of objects. Where each is large, it has a limit of its own.
-pub async fn pages_of<K>(api: &Api<K>, choice: ListParams) -> kube::Result<Vec<K>>
+/// The same for any choice of objects, keeping what `read` makes of each: a page is in memory as it was sent, and no more. Where
+/// objects are large, the choice has a limit of its own.
+pub async fn pages_of<K, T>(
+    api: &Api<K>,
+    choice: ListParams,
+    read: impl Fn(K) -> T,
+) -> kube::Result<Vec<T>>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -81,7 +86,7 @@ where
     let mut all = Vec::new();
     loop {
         let list = api.list(&params).await?;
-        all.extend(list.items);
+        all.extend(list.items.into_iter().map(&read));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(all),

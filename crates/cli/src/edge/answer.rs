@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::prompt::{is_meant, needs_yes};
 use crate::read::{Scope, dynamic};
 use crate::shell::Shell;
+use crate::table::counted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -64,7 +65,7 @@ pub async fn run(
     if which.all {
         let names: Vec<String> = requests.iter().map(|request| request.name.clone()).collect();
         let verb = if verdict == Verdict::Approve { "Let in" } else { "Refuse" };
-        let question = format!("{verb} {} devices: {}?", names.len(), some_of(&names));
+        let question = format!("{verb} {}: {}?", counted(names.len(), "device"), some_of(&names));
         if !is_meant(*yes, &question, shell) {
             shell.say("Nothing was changed.");
             return Ok(Exit::Interrupted);
@@ -108,8 +109,8 @@ async fn give(to: &Connected, request: &Request, verdict: Verdict, shell: &Shell
     shell.out(&format!("{plural}.management.project-flotta.io/{name} {word}\n"))?;
     if verdict == Verdict::Decline && request.approved {
         shell.note(&format!(
-            "{name} was approved before; if it has registered it stays in. To send it away: kubectl flashjob edge remove {name} \
-             --decline"
+            "{name} was approved before; if it has registered it stays in. To send it away: kubectl flashjob edge remove \
+             {name} --decline"
         ));
     }
     Ok(())

@@ -69,8 +69,8 @@ Examples:
     Ca(CaCommand),
     /// Write what a device image needs to register
     #[command(after_help = "\
-DIR gets ca.pem, cert.pem, key.pem and config.toml, for /etc/pki/consumer and /etc/yggdrasil. Every image has the same, but for \
-the line client-id, which each box adds for itself. With key.pem any box can ask to be let in, so keep it as a secret.
+DIR gets ca.pem, cert.pem, key.pem and config.toml, for /etc/pki/consumer and /etc/yggdrasil. Every image has the same, but \
+for the line client-id, which each box adds for itself. With key.pem any box can ask to be let in, so keep it as a secret.
 
 Examples:
   kubectl flashjob edge bundle --server edge.example:8043 --out ./bundle")]

@@ -63,8 +63,8 @@ pub async fn run(to: &Connection, wanted: &BundleArgs, shell: &Shell) -> Result<
     }
     let end = registration.leaf().not_after();
     shell.say(&format!(
-        "From Secret {name}; boxes can register with it until {} ({} days). config.toml lacks client-id: each box adds its own, see \
-         the comment in it. Keep key.pem as a secret.",
+        "From Secret {name}; boxes can register with it until {} ({} days). config.toml lacks client-id: each box adds its own, \
+         see the comment in it. Keep key.pem as a secret.",
         day(end),
         days_until(end, now)
     ));
@@ -94,8 +94,8 @@ fn warn_of_name(server: &Server, leaf: &Certificate, shell: &Shell) {
     let names = leaf.names();
     if !names.iter().any(|name| server.is(name)) {
         shell.note(&format!(
-            "the server's certificate is for {}, and not for {}: devices would not trust it. Set DOMAIN or --edge-server-names of \
-             the operator",
+            "the server's certificate is for {}, and not for {}: devices would not trust it. Set DOMAIN or --edge-server-names \
+             of the operator",
             clean(&names.join(", ")),
             server.host
         ));

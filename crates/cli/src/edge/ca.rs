@@ -1,7 +1,7 @@
 //! `kubectl flashjob edge ca`: the certificates Edge stands on, and the two commands that replace the CA.
 //!
-//! A command is an annotation on Secret flotta-ca, and the operator does the work. Whether it was done is seen by what is in the
-//! Secret then; why it was not is in its answer.
+//! A command is an annotation on Secret flotta-ca, and the operator does the work. Whether it was done is seen by what is in
+//! the Secret then; why it was not is in its answer.
 
 mod status;
 
@@ -95,8 +95,8 @@ async fn order(to: &Connected, wanted: &ChangeArgs, command: &str, shell: &Shell
         }
         if Instant::now() >= end {
             shell.say(&format!(
-                "Not answered in time. The operator answers when it can; its log says what it waits for. See: kubectl flashjob edge ca \
-                 status, and {}",
+                "Not answered in time. The operator answers when it can; its log says what it waits for. See: kubectl flashjob \
+                 edge ca status, and {}",
                 SYSTEM.check
             ));
             return Ok(Exit::TimedOut);
@@ -108,8 +108,8 @@ async fn order(to: &Connected, wanted: &ChangeArgs, command: &str, shell: &Shell
 fn next(command: &str) -> &'static str {
     match command {
         "rotate" => {
-            "Devices move when they renew. Put a new bundle into your images (kubectl flashjob edge bundle); when ca status shows \
-             nobody who depends on the CA before, retire it."
+            "Devices move when they renew. Put a new bundle into your images (kubectl flashjob edge bundle); when ca status \
+             shows nobody who depends on the CA before, retire it."
         }
         _ => "Certificates and bundles of that CA count no more.",
     }

@@ -71,16 +71,15 @@ pub async fn run(to: &Connection, wanted: &ExplainArgs, shell: &Shell) -> Result
 async fn tombstones(client: &Client, home: &str, name: &str) -> kube::Result<Vec<Tombstone>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), home);
     let choice = ListParams::default().labels(&format!("{LABEL}=true")).limit(PAGE);
-    let mut found = Vec::new();
-    for map in pages_of(&maps, choice).await? {
-        for (key, text) in map.data.iter().flatten() {
-            let read = Tombstone::read(text).filter(|read| {
+    let of_name = |map: ConfigMap| {
+        let read = |(key, text): (&String, &String)| {
+            Tombstone::read(text).filter(|read| {
                 read.name == name && tombstone::key(&read.namespace, &read.name) == *key
-            });
-            found.extend(read);
-        }
-    }
-    Ok(found)
+            })
+        };
+        map.data.iter().flatten().filter_map(read).collect::<Vec<_>>()
+    };
+    Ok(pages_of(&maps, choice, of_name).await?.concat())
 }
 
 /// Sentences, and what to do after each that asks for it. Nothing where nothing is known.
@@ -90,11 +89,11 @@ fn explain(known: &Known, now: Timestamp) -> Vec<String> {
         lines.extend(of_device(device, now));
         lines.extend(of_key(device, now));
     }
-    for request in &known.requests {
-        lines.extend(of_request(request, known.device.is_some(), now));
-    }
     for tombstone in known.tombstones.iter().flatten() {
         lines.extend(of_tombstone(tombstone, now));
+    }
+    for request in &known.requests {
+        lines.extend(of_request(request, known.device.is_some(), now));
     }
     let gone = known.device.as_ref().is_none_or(|device| device.being_deleted);
     if gone && known.tombstones.is_err() && !lines.is_empty() {
@@ -193,8 +192,8 @@ fn of_key(device: &Device, now: Timestamp) -> Vec<String> {
         }
         KeyState::NotOnRecord => {
             lines.push(
-                "key: none on record: Flotta has let it in, or somebody has made it by hand. The first certificate of ours that it \
-                 uses is written down"
+                "key: none on record: Flotta has let it in, or somebody has made it by hand. The first certificate of ours that \
+                 it uses is written down"
                     .to_owned(),
             );
             lines.push(todo(format!("if it has none: {reset}")));
@@ -209,8 +208,8 @@ fn of_key(device: &Device, now: Timestamp) -> Vec<String> {
     }
     if device.unclaimed && !matches!(device.key(), KeyState::Awaited) {
         lines.push(format!(
-            "reset: any box with the registration certificate may register as it; to end that: kubectl label edgedevice {name} -n \
-             {namespace} {}-",
+            "reset: any box with the registration certificate may register as it; to end that: kubectl label edgedevice {name} \
+             -n {namespace} {}-",
             labels::UNCLAIMED
         ));
     }

@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow, bail};
 use flashjob_api::edge::{EdgeDevice, EdgeDeviceSignedRequest};
 use flashjob_plan::edge::device_id::DeviceId;
+use kube::Resource;
 use kube::api::{DynamicObject, ListParams};
-use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use crate::connect::Connected;
@@ -23,7 +23,13 @@ pub trait Kind: Sized {
     const LISTS: &'static str;
 
     fn read(object: DynamicObject) -> Self;
-    fn path(&self) -> String;
+    /// Namespace and name.
+    fn place(&self) -> (&str, &str);
+
+    fn path(&self) -> String {
+        let (namespace, name) = self.place();
+        format!("{namespace}/{name}")
+    }
 }
 
 impl Kind for Device {
@@ -35,8 +41,8 @@ impl Kind for Device {
         Device::read(object)
     }
 
-    fn path(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+    fn place(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
     }
 }
 
@@ -49,8 +55,8 @@ impl Kind for Request {
         Request::read(&object)
     }
 
-    fn path(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+    fn place(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
     }
 }
 
@@ -64,11 +70,11 @@ pub async fn list<K: Kind>(
     let list = |namespace: Option<String>| {
         let api = dynamic::<K::Object>(&to.client, namespace.as_deref());
         let choice = choice.clone();
-        async move { pages_of(&api, choice).await }
+        async move { pages_of(&api, choice, K::read).await }
     };
     let mut found = in_scope(&SYSTEM, K::PLURAL, scope, notes, list).await?;
-    found.sort_by_cached_key(|object| (object.namespace(), object.name_any()));
-    Ok(found.into_iter().map(K::read).collect())
+    found.sort_by(|one: &K, other| one.place().cmp(&other.place()));
+    Ok(found)
 }
 
 /// All of a name: in this namespace, or in all of them.

@@ -37,7 +37,7 @@ pub async fn run(to: &Connection, wanted: &RemoveArgs, shell: &Shell) -> Result<
     let connected = to.open().await?;
     let only = to.namespace.as_deref();
     let named = wanted.device.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
-    let question = format!("Have {named} disconnect and remove all they run?");
+    let question = format!("Have {named} disconnect and remove everything that runs there?");
     if !is_meant(wanted.yes, &question, shell) {
         shell.say("Nothing was changed.");
         return Ok(Exit::Interrupted);
@@ -51,11 +51,11 @@ pub async fn run(to: &Connection, wanted: &RemoveArgs, shell: &Shell) -> Result<
     })
     .await?;
     shell.say(if wanted.decline {
-        "A device disconnects and removes what it runs when it next asks, and is not let in again. If it may come back after all: \
-         kubectl flashjob edge approve"
+        "A device disconnects and removes what it runs when it next asks, and is not let in again. If it may come back after \
+         all: kubectl flashjob edge approve"
     } else {
-        "A device disconnects and removes what it runs when it next asks. Where nobody has to approve it may come back after that; \
-         to keep it out, say --decline."
+        "A device disconnects and removes what it runs when it next asks. Where nobody has to approve it may come back after \
+         that; to keep it out, say --decline."
     });
     Ok(end)
 }
@@ -117,8 +117,8 @@ async fn gone(to: &Connected, device: &Device, patience: Duration) -> Result<()>
         }
         if Instant::now() >= end {
             bail!(
-                "EdgeDevice {name} is deleted, and after {} s still there, so it is not declined yet; does the operator work? See \
-                 `{}`, then say the same again",
+                "EdgeDevice {name} is deleted, and after {} s still there, so it is not declined yet; does the operator work? \
+                 See `{}`, then say the same again",
                 patience.as_secs(),
                 SYSTEM.check
             );
@@ -152,8 +152,8 @@ async fn decline(to: &Connected, namespace: &str, name: &str, shell: &Shell) -> 
     shell.out(&format!("edgedevicesignedrequest.management.project-flotta.io/{name} declined\n"))
 }
 
-/// Where requests are: in the first of the namespaces that are served. Where the device has asked before is told by its request,
-/// which goes with the EdgeDevice.
+/// Where requests are: in the first of the namespaces that are served. Else where the device has asked before; that request
+/// goes with the EdgeDevice.
 async fn request_namespace(
     to: &Connected,
     name: &str,

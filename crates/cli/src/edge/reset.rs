@@ -64,8 +64,8 @@ fn next(device: &Device, forgotten: bool) -> String {
             "{who} Its record of keys cannot be read, so no box is served until one registers; that writes the record anew."
         ),
         KeyState::InUse(_) if !forgotten => format!(
-            "{who} The key in use stays good until the new one is used. If it was a mistake: kubectl label edgedevice {name} -n \
-             {namespace} {}-",
+            "{who} The key in use stays good until the new one is used. If it was a mistake: kubectl label edgedevice {name} \
+             -n {namespace} {}-",
             labels::UNCLAIMED
         ),
         KeyState::Awaited if !forgotten => who.to_owned(),

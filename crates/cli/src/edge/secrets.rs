@@ -199,8 +199,8 @@ pub fn failed(verb: &str, home: &str, error: &kube::Error) -> anyhow::Error {
     let what = format!("cannot {verb} Secrets in namespace {home}");
     match error {
         kube::Error::Api(status) if status.is_forbidden() => anyhow!(
-            "{what}: {}\nwho may, may make certificates for any device; so no role that is shipped has it. Ask who administrates \
-             namespace {home}",
+            "{what}: {}\nwho may, can make certificates for any device, so no role that is shipped has it. Ask who \
+             administrates namespace {home}",
             status.message
         ),
         error => SYSTEM.failed(what, error),

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::output::{Format, print_as};
 use crate::read::Scope;
 use crate::shell::{Shell, clean};
-use crate::table::{day, or_dash, table};
+use crate::table::{counted, day, or_dash, table};
 
 /// As `-o json` and `-o yaml` print it.
 #[derive(Debug, Serialize)]
@@ -139,8 +139,7 @@ impl Dependents {
         let some = self.some.join(", ");
         let more = self.count.saturating_sub(self.some.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let devices = if self.count == 1 { "device" } else { "devices" };
-        format!("{} {devices}: {some}{more}", self.count)
+        format!("{}: {some}{more}", counted(self.count, "device"))
     }
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::check::{Check, Observed, ReadError};
 use crate::edge::device::{Device, days_until, keys_by_ca};
 use crate::edge::secrets::Secrets;
-use crate::table::day;
+use crate::table::{counted, day};
 
 const RESTORE: &str = "see \"When a Secret is deleted or spoilt\" in docs/edge-security.md";
 
@@ -66,7 +66,8 @@ fn ca(facts: &Facts, now: Timestamp) -> Check {
         Some(previous) => {
             let holders = facts.devices.as_ref().and_then(|devices| devices.by_ca.get(previous));
             let count = holders.map_or(0, |holders| holders.count);
-            format!("; {previous} from before is still trusted, {count} devices depend on it")
+            let devices = counted(count, "device");
+            format!("; {previous} from before is still trusted, and held by {devices}")
         }
         None => String::new(),
     };

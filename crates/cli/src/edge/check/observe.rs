@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource};
 
 use super::rights;
@@ -17,7 +17,7 @@ use crate::edge::device::Device;
 use crate::edge::read::Kind;
 use crate::edge::request::Request;
 use crate::edge::secrets::Secrets;
-use crate::read::{dynamic, pages};
+use crate::read::{dynamic, pages, pages_of};
 
 /// The Deployment of the operator, its Service, and its ServiceAccount.
 pub const DEPLOYMENT: &str = "flotta-edge-api";
@@ -94,13 +94,14 @@ pub async fn everything(to: &Connected, only: Option<&str>, home: &str) -> Obser
 }
 
 async fn all<K: Kind>(client: &Client, only: Option<&str>, own: &str) -> kube::Result<Vec<K>> {
-    let list =
-        async |namespace: Option<&str>| pages(&dynamic::<K::Object>(client, namespace), "").await;
-    let found = match only {
-        Some(namespace) => list(Some(namespace)).await?,
-        None => here_or_everywhere(own, list).await?,
+    let list = async |namespace: Option<&str>| {
+        let objects = dynamic::<K::Object>(client, namespace);
+        pages_of(&objects, ListParams::default(), K::read).await
     };
-    Ok(found.into_iter().map(K::read).collect())
+    match only {
+        Some(namespace) => list(Some(namespace)).await,
+        None => here_or_everywhere(own, list).await,
+    }
 }
 
 /// The namespaces that devices may be in, as the operator was told; the first is that of requests.

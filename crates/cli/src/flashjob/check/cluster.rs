@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use super::observe::{AkriDevices, Balanced, Crd, OPERATOR, OPERATOR_NAMESPACE};
 use crate::check::operator::Installed;
 use crate::check::{Check, Observed, some_of};
-use crate::table::ago;
+use crate::table::{ago, counted};
 
 /// How long a load balancer may take.
 const PENDING: SignedDuration = SignedDuration::from_secs(60);
@@ -56,13 +56,13 @@ pub fn akri(observed: &Observed<AkriDevices>) -> Check {
              handler run?",
         ),
         Ok(AkriDevices::Found { all, without_endpoint }) if without_endpoint.is_empty() => {
-            Check::ok(what, format!("{all} {} in all namespaces", devices(*all)))
+            Check::ok(what, format!("{} in all namespaces", counted(*all, "device")))
         }
         Ok(AkriDevices::Found { all, without_endpoint }) => Check::fail(
             what,
             format!(
-                "{all} {}, {} without the property HOST_ENDPOINT: {}",
-                devices(*all),
+                "{}, {} without the property HOST_ENDPOINT: {}",
+                counted(*all, "device"),
                 without_endpoint.len(),
                 some_of(without_endpoint)
             ),
@@ -70,10 +70,6 @@ pub fn akri(observed: &Observed<AkriDevices>) -> Check {
         ),
         Err(error) => error.unsure(what, "kubectl get instances.akri.sh -A"),
     }
-}
-
-fn devices(count: usize) -> &'static str {
-    if count == 1 { "device" } else { "devices" }
 }
 
 pub fn load_balancer(observed: &Observed<Vec<Balanced>>, now: Timestamp) -> Check {

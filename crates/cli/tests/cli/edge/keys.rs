@@ -88,7 +88,9 @@ async fn who_is_removed_disconnects_and_who_is_declined_too_does_not_come_back()
     ended.well();
     assert!(site.devices().get_opt("edge2").await?.is_none(), "it was waited for");
     let explained = site.run_at_home(&["explain", "edge2"]).await.well();
-    for words in ["edge2 was deleted on", "told to disconnect", "declined: the device is refused"] {
+    let first = format!("{}/edge2 was deleted on", site.namespace);
+    assert!(explained.starts_with(&first), "what matters most comes first: {explained}");
+    for words in ["told to disconnect", "declined: the device is refused"] {
         assert!(explained.contains(words), "{words}: {explained}");
     }
     gone(&two).await?;

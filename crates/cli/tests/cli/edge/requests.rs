@@ -97,7 +97,7 @@ async fn on_a_terminal_it_asks_before_it_lets_all_of_them_in() -> Result<()> {
             command.args(["edge", "approve", "--all", "-n", &namespace]);
             command.env("KUBECONFIG", kubeconfig).env("TERM", "xterm");
             let mut terminal = spawn_command(command, Some(60_000))?;
-            terminal.exp_string("Let in 1 devices: edge1? (y/n): ")?;
+            terminal.exp_string("Let in 1 device: edge1? (y/n): ")?;
             terminal.send_line(answer)?;
             terminal.exp_string(words)?;
             terminal.exp_eof()?;
