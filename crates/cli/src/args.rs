@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod values;
 
 pub use values::{amount, duration, seconds};
 
+use crate::edge::args::EdgeCommand;
 use crate::flashjob::args::FlashjobCommand;
 
 /// Exit codes, the same for all commands.
@@ -18,7 +19,7 @@ Exit codes:
   1    it could not be done: the message says what was tried and what to do
   2    the command line is wrong, or a flag is missing and nobody can be asked
   3    the rollout has ended and not every device is done; check: something has to be mended
-  4    --timeout ran out; the rollout goes on
+  4    --timeout ran out; what was begun goes on
   130  interrupted; a rollout goes on";
 
 /// Choose devices, roll firmware out to them, and watch.
@@ -37,7 +38,49 @@ pub struct Cli {
     #[command(flatten)]
     pub connection: Connection,
     #[command(subcommand)]
-    pub command: FlashjobCommand,
+    pub command: Command,
+}
+
+/// The commands of each system, and completion of all of them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    #[command(flatten)]
+    Flashjob(FlashjobCommand),
+    /// Let Linux devices in, look after them, and look after their certificates
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  kubectl flashjob edge devices
+  kubectl flashjob edge approve edge2
+  kubectl flashjob edge explain edge1"
+    )]
+    Edge(EdgeCommand),
+    /// Write a completion script for a shell
+    #[command(after_help = "\
+The script completes `kubectl-flashjob`. For `kubectl flashjob`, put kubectl_complete-flashjob on the PATH as well, as `make \
+cli-install` does; kubectl 1.26 and later asks it.
+
+Examples:
+  source <(kubectl flashjob completion bash)
+  kubectl flashjob completion fish >~/.config/fish/completions/kubectl-flashjob.fish")]
+    Completion {
+        /// Which shell
+        shell: CompletionShell,
+    },
+    /// What kubectl asks for the words that may come next
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CompletionShell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// How the cluster is reached, as with kubectl.

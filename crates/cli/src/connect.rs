@@ -69,27 +69,49 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     last.to_string()
 }
 
-/// What to do about an error that a call came back with.
-pub fn advice(error: &kube::Error) -> &'static str {
-    match error {
-        kube::Error::Api(status) if status.code == 401 => {
-            "the cluster does not know you; log in again, or check the user of your kubeconfig"
-        }
-        kube::Error::Api(status) if status.is_forbidden() => {
-            "ask for the role operator-flashjob-viewer-role or operator-flashjob-editor-role; \
-             `kubectl flashjob check` shows what you may do"
-        }
-        kube::Error::Api(_) => "",
-        kube::Error::Auth(_) => "the credentials of your kubeconfig do not work; log in again",
-        _ => "is the cluster up, and the context the right one? See `kubectl cluster-info`",
-    }
+/// What sentences about a system send people to.
+pub struct System {
+    /// The roles that are shipped with it.
+    pub roles: &'static str,
+    /// The command that looks whether everything is there.
+    pub check: &'static str,
 }
 
-/// Turns the error of a call into one for people: what was tried, the server's message, what to do.
-pub fn failed(what: impl std::fmt::Display, error: &kube::Error) -> anyhow::Error {
-    let message = message(error);
-    match advice(error) {
-        "" => anyhow::anyhow!("{what}: {message}"),
-        advice => anyhow::anyhow!("{what}: {message}\n{advice}"),
+impl System {
+    /// Turns the error of a call into one for people: what was tried, the server's message, what to do.
+    pub fn failed(&self, what: impl std::fmt::Display, error: &kube::Error) -> anyhow::Error {
+        let message = message(error);
+        match self.advice(error) {
+            advice if advice.is_empty() => anyhow::anyhow!("{what}: {message}"),
+            advice => anyhow::anyhow!("{what}: {message}\n{advice}"),
+        }
+    }
+
+    /// The error about a kind that the cluster does not know.
+    pub fn not_served(&self, what: &str) -> anyhow::Error {
+        anyhow::anyhow!(
+            "the cluster does not know {what}: the CRD is not installed; see `{}`",
+            self.check
+        )
+    }
+
+    /// What to do about an error that a call came back with.
+    fn advice(&self, error: &kube::Error) -> String {
+        let Self { roles, check } = self;
+        match error {
+            kube::Error::Api(status) if status.code == 401 => {
+                "the cluster does not know you; log in again, or check the user of your kubeconfig"
+                    .to_owned()
+            }
+            kube::Error::Api(status) if status.is_forbidden() => {
+                format!("ask for the role {roles}; `{check}` shows what you may do")
+            }
+            kube::Error::Api(_) => String::new(),
+            kube::Error::Auth(_) => {
+                "the credentials of your kubeconfig do not work; log in again".to_owned()
+            }
+            _ => "is the cluster up, and the context the right one? See `kubectl cluster-info`"
+                .to_owned(),
+        }
     }
 }

@@ -1,23 +1,33 @@
-//! `kubectl flashjob`: the command line for FlashJobs.
+//! `kubectl flashjob`: the command line for FlashJobs and for Edge.
 //!
-//! Data goes to standard output and what is meant for people to standard error, so that every command can be piped. What a
-//! job would do is worked out by the same crate the operator runs.
+//! Data goes to standard output and what is meant for people to standard error, so that every command can be piped. What the
+//! operator would do is worked out by the same crate it runs.
 
 #![warn(clippy::too_many_lines)]
 
 mod args;
+mod check;
 mod clock;
+mod complete;
 mod connect;
+mod edge;
 mod exit;
+mod files;
 mod flashjob;
+mod output;
+mod prompt;
+mod read;
 mod shell;
 mod table;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 
-use args::Cli;
+use args::{Cli, Command};
+use connect::Connected;
+use exit::Exit;
 use shell::Shell;
 
 fn main() -> ExitCode {
@@ -25,7 +35,7 @@ fn main() -> ExitCode {
     let shell = Shell::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(flashjob::run(cli.command, &cli.connection, &shell)),
+        Ok(runtime) => runtime.block_on(run(cli, &shell)),
         Err(error) => Err(error.into()),
     };
     match ended {
@@ -36,5 +46,23 @@ fn main() -> ExitCode {
             }
             exit::code_of(&error)
         }
+    }
+}
+
+async fn run(cli: Cli, shell: &Shell) -> Result<Exit> {
+    let to = &cli.connection;
+    match cli.command {
+        Command::Flashjob(command) => flashjob::run(command, to, shell).await,
+        Command::Edge(command) => edge::run(command, to, shell).await,
+        Command::Completion { shell: wanted } => complete::script(wanted, shell),
+        Command::Complete { words } => complete::words(to, &words, names, shell).await,
+    }
+}
+
+/// What the argument of a command may be, by the name of that argument.
+async fn names(argument: &str, to: &Connected) -> Vec<String> {
+    match argument {
+        "name" => flashjob::names(to, complete::MOST).await,
+        other => edge::names(other, to, complete::MOST).await,
     }
 }

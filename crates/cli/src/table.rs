@@ -43,6 +43,16 @@ pub fn ago(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     }
 }
 
+/// Such as "1 device", "2 devices".
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The day of a time, for people.
+pub fn day(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::args::{amount, duration, seconds};
+use crate::output::{Format, Output};
 
 mod server_cert;
 
@@ -79,31 +80,6 @@ Examples:
   kubectl flashjob server-cert renew --dir ./pinned"
     )]
     ServerCert(ServerCertCommand),
-    /// Write a completion script for a shell
-    #[command(after_help = "\
-The script completes `kubectl-flashjob`. For `kubectl flashjob`, put kubectl_complete-flashjob on the PATH as well, as `make \
-cli-install` does; kubectl 1.26 and later asks it.
-
-Examples:
-  source <(kubectl flashjob completion bash)
-  kubectl flashjob completion fish >~/.config/fish/completions/kubectl-flashjob.fish")]
-    Completion {
-        /// Which shell
-        shell: CompletionShell,
-    },
-    /// What kubectl asks for the words that may come next
-    #[command(name = "__complete", hide = true)]
-    Complete {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum CompletionShell {
-    Bash,
-    Zsh,
-    Fish,
 }
 
 /// Which devices.
@@ -140,15 +116,6 @@ pub struct DevicesArgs {
     /// Go on and print each device that changes
     #[arg(short, long)]
     pub watch: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    Table,
-    Wide,
-    Json,
-    Yaml,
-    Name,
 }
 
 /// What to flash and how.
@@ -232,15 +199,8 @@ pub struct PlanArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["all", "device", "app", "uuid", "selector", "firmware"])]
     pub filename: Option<PathBuf>,
     /// How to print it
-    #[arg(short, long, value_enum, default_value_t = PlanOutput::Table)]
-    pub output: PlanOutput,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PlanOutput {
-    Table,
-    Json,
-    Yaml,
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
 }
 
 /// Whether to stay until the end.
@@ -291,8 +251,8 @@ Examples:
         #[command(flatten)]
         job: JobName,
         /// How to print it
-        #[arg(short, long, value_enum, default_value_t = PlanOutput::Table)]
-        output: PlanOutput,
+        #[arg(short, long, value_enum, default_value_t = Format::Table)]
+        output: Format,
     },
 }
 

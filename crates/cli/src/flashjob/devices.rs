@@ -1,28 +1,23 @@
 //! `kubectl flashjob devices`: what Akri has found, and what jobs have to do with it.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_plan::flashjob::instances::Instance;
-use futures::StreamExt;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::args::Connection;
-use crate::clock;
+use crate::connect::Connected;
 use crate::exit::Exit;
-use crate::flashjob::args::{DevicesArgs, Output};
+use crate::flashjob::args::DevicesArgs;
 use crate::flashjob::filter::Filter;
 use crate::flashjob::fleet::{AtWork, Fleet, Involved, LastResult};
-use crate::flashjob::read::{self, Scope};
+use crate::flashjob::read;
+use crate::output::{self, Entry, Listed};
+use crate::read::Scope;
 use crate::shell::Shell;
 use crate::table::{ago, or_dash, table};
-
-/// `--watch` lists again when a device or a job has changed, and not more often than this.
-const PAUSE: Duration = Duration::from_secs(1);
-/// And at the latest after this.
-const LATEST: Duration = Duration::from_secs(60);
 
 /// A device as `-o json` and `-o yaml` print it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -70,52 +65,32 @@ pub async fn run(to: &Connection, wanted: &DevicesArgs, shell: &Shell) -> Result
 async fn show(to: &Connection, wanted: &DevicesArgs, shell: &Shell) -> Result<Exit> {
     let filter = Filter::of(&wanted.choice, wanted.version.as_ref(), to.namespace.as_ref())?;
     let connected = to.open().await?;
-    let scope = match &to.namespace {
-        Some(only) => Scope::Only(only),
-        None => Scope::All(&connected.namespace),
-    };
-    let selector = wanted.choice.selector.as_deref().unwrap_or_default();
     let namespace = to.namespace.as_deref();
-    let mut changes = read::changes(&connected.client, namespace);
-    let mut known: HashMap<String, ListedDevice> = HashMap::new();
-    let mut told = Vec::new();
-    let mut first = true;
-    loop {
-        let fleet = Fleet::read(&connected.client, scope, selector).await?;
-        if told != fleet.notes {
-            fleet.notes.iter().for_each(|note| shell.note(note));
-            told.clone_from(&fleet.notes);
-        }
-        let (chosen, missing) = filter.choose(&fleet.instances, &connected.namespace);
-        let involved = fleet.involved();
-        let path = |i: &Instance| format!("{}/{}", i.namespace, i.name);
-        let devices = chosen.into_iter().map(|i| ListedDevice::new(i, involved.get(&path(i))));
-        let mut devices: Vec<ListedDevice> = devices.collect();
-        if !wanted.choice.is_given() && wanted.version.is_none() {
-            devices.extend(away(&fleet, &involved, namespace));
-            devices.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        }
-        if wanted.watch {
-            devices.retain(|d| known.get(&format!("{}/{}", d.namespace, d.name)) != Some(d));
-            known
-                .extend(devices.iter().map(|d| (format!("{}/{}", d.namespace, d.name), d.clone())));
-        }
-        if first {
-            missing.iter().for_each(|(name, why)| shell.note(&format!("{name}: {why}")));
-            if devices.is_empty() && matches!(wanted.output, Output::Table | Output::Wide) {
-                shell.say("No devices found.");
-            }
-        }
-        if first || !devices.is_empty() {
-            shell.out(&print(&devices, wanted.output, clock::now(), first)?)?;
-        }
-        if !wanted.watch {
-            return Ok(Exit::Done);
-        }
-        first = false;
-        tokio::time::sleep(PAUSE).await;
-        let _ = tokio::time::timeout(LATEST, changes.next()).await;
+    let changes = read::changes(&connected.client, namespace);
+    let list = async || list(&connected, namespace, &filter, wanted).await;
+    output::show(wanted.output, wanted.watch, changes, list, shell).await
+}
+
+async fn list(
+    to: &Connected,
+    namespace: Option<&str>,
+    filter: &Filter,
+    wanted: &DevicesArgs,
+) -> Result<Listed<ListedDevice>> {
+    let selector = wanted.choice.selector.as_deref().unwrap_or_default();
+    let fleet = Fleet::read(&to.client, Scope::of(namespace, to), selector).await?;
+    let (chosen, missing) = filter.choose(&fleet.instances, &to.namespace);
+    let involved = fleet.involved();
+    let path = |i: &Instance| format!("{}/{}", i.namespace, i.name);
+    let devices = chosen.into_iter().map(|i| ListedDevice::new(i, involved.get(&path(i))));
+    let mut devices: Vec<ListedDevice> = devices.collect();
+    if !wanted.choice.is_given() && wanted.version.is_none() {
+        devices.extend(away(&fleet, &involved, namespace));
+        devices.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     }
+    let mut notes = fleet.notes;
+    notes.extend(missing.into_iter().map(|(name, why)| format!("{name}: {why}")));
+    Ok((devices, notes))
 }
 
 /// Devices that jobs are at and Akri does not see now: boards restart while they are flashed.
@@ -138,61 +113,54 @@ fn away(
     .collect()
 }
 
-/// Devices in one of the forms there are.
-fn print(devices: &[ListedDevice], output: Output, now: Timestamp, header: bool) -> Result<String> {
-    let text = match output {
-        Output::Json => serde_json::to_string_pretty(&List { devices })? + "\n",
-        Output::Yaml => serde_saphyr::to_string(&List { devices })?,
-        Output::Name => devices.iter().map(|d| format!("{}/{}\n", d.namespace, d.name)).collect(),
-        Output::Table | Output::Wide if devices.is_empty() => String::new(),
-        Output::Table => {
-            let head =
-                ["NAMESPACE", "NAME", "DEVICE", "APPLICATION", "VERSION", "JOB", "LAST RESULT"];
-            table(head, &devices.iter().map(|d| columns(d, now)).collect::<Vec<_>>())
-        }
-        Output::Wide => {
-            let line = |d: &ListedDevice| {
-                let [namespace, name, device, application, version, job, last] = columns(d, now);
-                let more = [&d.endpoint, &d.configuration, &d.uuid].map(|text| or_dash(text));
-                let [endpoint, configuration, uuid] = more;
-                [
-                    namespace,
-                    name,
-                    device,
-                    application,
-                    version,
-                    job,
-                    last,
-                    endpoint,
-                    configuration,
-                    uuid,
-                ]
-            };
-            let head = [
-                "NAMESPACE",
-                "NAME",
-                "DEVICE",
-                "APPLICATION",
-                "VERSION",
-                "JOB",
-                "LAST RESULT",
-                "ENDPOINT",
-                "CONFIGURATION",
-                "UUID",
-            ];
-            table(head, &devices.iter().map(line).collect::<Vec<_>>())
-        }
-    };
-    let is_table = matches!(output, Output::Table | Output::Wide);
-    Ok(match (is_table && !header, text.split_once('\n')) {
-        (true, Some((_, lines))) => lines.to_owned(),
-        _ => text,
-    })
-}
+impl Entry for ListedDevice {
+    const LIST: &'static str = "devices";
 
-#[derive(Serialize)]
-struct List<'a> {
-    devices: &'a [ListedDevice],
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn table(devices: &[Self], now: Timestamp) -> String {
+        let head = ["NAMESPACE", "NAME", "DEVICE", "APPLICATION", "VERSION", "JOB", "LAST RESULT"];
+        table(head, &devices.iter().map(|d| columns(d, now)).collect::<Vec<_>>())
+    }
+
+    fn wide(devices: &[Self], now: Timestamp) -> String {
+        let line = |d: &ListedDevice| {
+            let [namespace, name, device, application, version, job, last] = columns(d, now);
+            let more = [&d.endpoint, &d.configuration, &d.uuid].map(|text| or_dash(text));
+            let [endpoint, configuration, uuid] = more;
+            [
+                namespace,
+                name,
+                device,
+                application,
+                version,
+                job,
+                last,
+                endpoint,
+                configuration,
+                uuid,
+            ]
+        };
+        let head = [
+            "NAMESPACE",
+            "NAME",
+            "DEVICE",
+            "APPLICATION",
+            "VERSION",
+            "JOB",
+            "LAST RESULT",
+            "ENDPOINT",
+            "CONFIGURATION",
+            "UUID",
+        ];
+        table(head, &devices.iter().map(line).collect::<Vec<_>>())
+    }
 }
 
 fn columns(device: &ListedDevice, now: Timestamp) -> [String; 7] {

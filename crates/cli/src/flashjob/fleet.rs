@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-use crate::flashjob::read::{self, JobObject, Scope};
+use crate::flashjob::read::{self, JobObject};
+use crate::read::Scope;
 
 /// Everything there is to know.
 pub struct Fleet {

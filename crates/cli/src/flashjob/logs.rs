@@ -15,8 +15,9 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, Client, ResourceExt};
 
 use crate::args::Connection;
-use crate::connect::{Connected, failed};
+use crate::connect::Connected;
 use crate::exit::Exit;
+use crate::flashjob::SYSTEM;
 use crate::flashjob::args::LogsArgs;
 use crate::flashjob::read::{self, JobObject};
 use crate::shell::{Shell, clean};
@@ -150,7 +151,7 @@ async fn pods(to: &Connected, job: &JobObject) -> Result<Vec<Pod>> {
     let pods: Api<Pod> = Api::namespaced(to.client.clone(), &to.namespace);
     let selector = format!("{}={}", names::JOB_UID, job.uid());
     let list = pods.list(&ListParams::default().labels(&selector).limit(MOST)).await;
-    list.map(|list| list.items).map_err(|error| failed("cannot list the job's Pods", &error))
+    list.map(|list| list.items).map_err(|error| SYSTEM.failed("cannot list the job's Pods", &error))
 }
 
 /// The device a Pod is for, as the job names it. The status shows a hundred of them, the spec those it names.

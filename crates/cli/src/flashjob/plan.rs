@@ -15,11 +15,12 @@ use serde::Serialize;
 use crate::args::Connection;
 use crate::clock;
 use crate::exit::{Exit, UsageError};
-use crate::flashjob::args::{PlanArgs, PlanOutput};
+use crate::flashjob::args::PlanArgs;
 use crate::flashjob::filter::Filter;
 use crate::flashjob::flash;
 use crate::flashjob::fleet::Fleet;
-use crate::flashjob::read::Scope;
+use crate::output::{Format, print_as};
+use crate::read::Scope;
 use crate::shell::{Shell, clean};
 use crate::table::{or_dash, table};
 
@@ -151,12 +152,12 @@ struct PlannedDevices<'a> {
     devices: Vec<PlannedDevice<'a>>,
 }
 
-pub fn print(foreseen: &[Foreseen], output: PlanOutput) -> Result<String> {
+pub fn print(foreseen: &[Foreseen], output: Format) -> Result<String> {
     let line = |device: &'_ Foreseen| -> [String; 4] {
         let batch = device.batch.map(|batch| batch.to_string()).unwrap_or_default();
         [clean(&device.device), or_dash(&batch), word(device.fate).to_owned(), clean(&device.why)]
     };
-    let all = || PlannedDevices {
+    let all = PlannedDevices {
         devices: foreseen
             .iter()
             .map(|d| PlannedDevice {
@@ -167,13 +168,9 @@ pub fn print(foreseen: &[Foreseen], output: PlanOutput) -> Result<String> {
             })
             .collect(),
     };
-    Ok(match output {
-        PlanOutput::Table => {
-            let lines: Vec<_> = foreseen.iter().map(line).collect();
-            table(["DEVICE", "BATCH", "FATE", "WHY"], &lines)
-        }
-        PlanOutput::Json => serde_json::to_string_pretty(&all())? + "\n",
-        PlanOutput::Yaml => serde_saphyr::to_string(&all())?,
+    print_as(&all, output, |_| {
+        let lines: Vec<_> = foreseen.iter().map(line).collect();
+        table(["DEVICE", "BATCH", "FATE", "WHY"], &lines)
     })
 }
 

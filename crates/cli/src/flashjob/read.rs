@@ -1,35 +1,21 @@
-//! Reads from the cluster: in pages, and as much of it as the user may see.
+//! Reads jobs, devices and ledgers.
 
 use std::collections::{BTreeMap, HashMap};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use flashjob_api::flashjob::{FlashJob, FlashJobStatus, instance};
 use flashjob_plan::flashjob::instances::Instance;
 use flashjob_plan::flashjob::ledger::Ledger;
 use flashjob_plan::flashjob::names;
-use futures::{Stream, StreamExt};
-use k8s_openapi::NamespaceResourceScope;
+use futures::Stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::api::DynamicObject;
+use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::connect::failed;
-
-/// How many objects are asked for at once, as kubectl does.
-const PAGE: u32 = 500;
-
-/// Where to look.
-#[derive(Clone, Copy)]
-pub enum Scope<'a> {
-    /// In all namespaces; where that is forbidden, in this one.
-    All(&'a str),
-    Only(&'a str),
-}
+use crate::flashjob::SYSTEM;
+use crate::read::{Scope, changes_of, dynamic, in_scope, pages};
 
 /// A FlashJob as far as it can be read, whatever its spec is.
 #[derive(Clone, Debug)]
@@ -75,19 +61,12 @@ impl From<FlashJob> for JobObject {
 
 /// FlashJobs, read so that none can spoil a list.
 pub fn jobs(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-    api(client, namespace, &ApiResource::erase::<FlashJob>(&()))
+    dynamic::<FlashJob>(client, namespace)
 }
 
 /// Akri's Instances, likewise.
 pub fn instances(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-    api(client, namespace, &ApiResource::erase::<instance::Instance>(&()))
-}
-
-fn api(client: &Client, namespace: Option<&str>, what: &ApiResource) -> Api<DynamicObject> {
-    match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, what),
-        None => Api::all_with(client.clone(), what),
-    }
+    dynamic::<instance::Instance>(client, namespace)
 }
 
 pub async fn job(client: &Client, namespace: &str, name: &str) -> Result<JobObject> {
@@ -96,8 +75,8 @@ pub async fn job(client: &Client, namespace: &str, name: &str) -> Result<JobObje
         Ok(None) => bail!(
             "there is no FlashJob {name} in namespace {namespace}; `kubectl get fj -A` lists them all"
         ),
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(not_served("FlashJobs")),
-        Err(error) => Err(failed(format!("cannot read FlashJob {name}"), &error)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(SYSTEM.not_served("FlashJobs")),
+        Err(error) => Err(SYSTEM.failed(format!("cannot read FlashJob {name}"), &error)),
     }
 }
 
@@ -111,7 +90,7 @@ pub async fn all_jobs(
         let api = jobs(client, namespace.as_deref());
         async move { pages(&api, "").await }
     };
-    let found = in_scope("FlashJobs", scope, notes, list).await;
+    let found = in_scope(&SYSTEM, "FlashJobs", scope, notes, list).await;
     Ok(found?.into_iter().map(JobObject::of).collect())
 }
 
@@ -127,7 +106,7 @@ pub async fn all_instances(
         async move { pages(&api, selector).await }
     };
     let mut all = Vec::new();
-    for object in in_scope("Akri's Instances", scope, notes, list).await? {
+    for object in in_scope(&SYSTEM, "Akri's Instances", scope, notes, list).await? {
         let path = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
         match read_instance(object) {
             Ok(instance) => all.push(instance),
@@ -150,27 +129,6 @@ pub fn changes(client: &Client, namespace: Option<&str>) -> impl Stream<Item = (
     futures::stream::select(devices, changes_of::<FlashJob>(client, namespace))
 }
 
-fn changes_of<K>(client: &Client, namespace: Option<&str>) -> impl Stream<Item = ()> + Unpin
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-    K: Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
-{
-    let api: Api<PartialObjectMeta<K>> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    // From the end of the first list on; what came before may have been missed by who looked earlier. That the cluster does
-    // not answer is seen by who looks.
-    let is_change = |event: watcher::Result<watcher::Event<_>>| match event {
-        Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone) => {
-            Some(())
-        }
-        _ => None,
-    };
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    events.filter_map(move |event| std::future::ready(is_change(event))).boxed_local()
-}
-
 /// The ledgers of jobs, by the job's uid. `None`: they may not be read.
 pub async fn ledgers(
     client: &Client,
@@ -185,7 +143,7 @@ pub async fn ledgers(
         async move { pages(&api, names::SHARD).await }
     };
     let mut more = Vec::new();
-    match in_scope("the jobs' ledgers", scope, &mut more, list).await {
+    match in_scope(&SYSTEM, "the jobs' ledgers", scope, &mut more, list).await {
         Ok(maps) => {
             notes.append(&mut more);
             Ok(Some(put_together(maps)))
@@ -225,60 +183,4 @@ fn put_together(maps: Vec<ConfigMap>) -> HashMap<String, Ledger> {
         Some((job, ledger))
     });
     read.collect()
-}
-
-/// Lists everything, a page at a time.
-pub async fn pages<K>(api: &Api<K>, selector: &str) -> kube::Result<Vec<K>>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let mut params = ListParams::default().labels(selector).limit(PAGE);
-    let mut all = Vec::new();
-    loop {
-        let list = api.list(&params).await?;
-        all.extend(list.items);
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(all),
-        }
-    }
-}
-
-/// Lists in all namespaces, or where that is forbidden in one, and notes that.
-async fn in_scope<K, L, F>(
-    what: &str,
-    scope: Scope<'_>,
-    notes: &mut Vec<String>,
-    list: L,
-) -> Result<Vec<K>>
-where
-    L: Fn(Option<String>) -> F,
-    F: Future<Output = kube::Result<Vec<K>>>,
-{
-    let (first, own) = match scope {
-        Scope::All(own) => (None, own),
-        Scope::Only(own) => (Some(own.to_owned()), own),
-    };
-    let everywhere = first.is_none();
-    let found = match list(first).await {
-        Err(kube::Error::Api(status)) if status.is_forbidden() && everywhere => {
-            let found = list(Some(own.to_owned())).await;
-            if found.is_ok() {
-                notes.push(format!("you may see {what} of namespace {own} only"));
-            }
-            found
-        }
-        found => found,
-    };
-    found.map_err(|error| match &error {
-        // By its code: where a group is not served, the answer is no Status, and has no reason.
-        kube::Error::Api(status) if status.code == 404 => not_served(what),
-        error => failed(format!("cannot list {what}"), error),
-    })
-}
-
-fn not_served(what: &str) -> anyhow::Error {
-    anyhow!(
-        "the cluster does not know {what}: the CRD is not installed; see `kubectl flashjob check`"
-    )
 }

@@ -5,7 +5,6 @@
 //! one file, and nowhere else.
 
 mod boards;
-mod files;
 mod make;
 mod secret;
 #[cfg(test)]
@@ -20,8 +19,10 @@ use jiff::Timestamp;
 use crate::args::Connection;
 use crate::clock;
 use crate::exit::Exit;
+use crate::files;
 use crate::flashjob::args::{Leaf, ServerCertCommand};
 use crate::shell::Shell;
+use crate::table::day;
 
 pub use boards::{BOARDS_ASK_FOR, is_for_boards};
 pub use secret::{NAME as SECRET, pair as of_secret};
@@ -73,10 +74,10 @@ async fn create(
     let pinned = make::pinned(now)?;
     let pair = make::leaf(&pinned, leaf.days, now)?;
     files::make_folder(dir)?;
-    files::write_both(
-        (&dir.join(PINNED_KEY), pinned.key().pem().as_bytes()),
-        (&dir.join(PINNED_CRT), pinned.chain().pem().as_bytes()),
-    )?;
+    files::write_new(&[
+        (dir.join(PINNED_KEY), pinned.key().pem().as_bytes()),
+        (dir.join(PINNED_CRT), pinned.chain().pem().as_bytes()),
+    ])?;
     if let Err(error) = secret::create(&to, &pair).await {
         let again = format!("kubectl flashjob server-cert renew --dir {} -n", dir.display());
         bail!(
@@ -193,9 +194,4 @@ fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey> {
 /// What was made here and cannot be read here.
 fn wrong_own(why: &str) -> anyhow::Error {
     anyhow!("the certificate that was made cannot be used: {why}")
-}
-
-/// The day of a time, for people.
-pub fn day(time: Timestamp) -> String {
-    time.to_string().chars().take(10).collect()
 }

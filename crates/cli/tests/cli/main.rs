@@ -5,6 +5,7 @@
 mod check;
 mod conversation;
 mod devices;
+mod edge;
 mod flags;
 mod plan;
 mod roles;

@@ -26,6 +26,7 @@ fn every_help_has_an_example_and_goes_to_standard_output() {
         "check",
         "server-cert",
         "completion",
+        "edge",
     ] {
         let ended = without_cluster(&[command, "--help"]);
         assert!(ended.out.contains(&format!("kubectl flashjob {command}")), "{ended:#?}");

@@ -7,31 +7,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use super::observe::{AkriDevices, Balanced, Crd, OPERATOR, OPERATOR_NAMESPACE};
-use super::{Check, Observed, ReadError};
-use crate::table::ago;
+use crate::check::operator::Installed;
+use crate::check::{Check, Observed, some_of};
+use crate::table::{ago, counted};
 
 /// How long a load balancer may take.
 const PENDING: SignedDuration = SignedDuration::from_secs(60);
-/// How old a lease that is held may look: it is renewed every 2 s, and clocks differ.
-const STALE: SignedDuration = SignedDuration::from_secs(60);
-/// How many names are listed.
-const NAMES: usize = 5;
 
 const INSTALL: &str = "kubectl apply -f dist/install.yaml, or make deploy IMG=… FLASHER_IMG=…";
-
-pub fn api_server(observed: &Observed<String>) -> Check {
-    let what = "API server";
-    match observed {
-        Ok(version) => Check::ok(what, format!("it answers, version {version}")),
-        // It has answered, if only that.
-        Err(ReadError::Forbidden) => Check::ok(what, "it answers; you may not ask for its version"),
-        Err(ReadError::Failed(message)) => Check::fail(
-            what,
-            message,
-            "kubectl cluster-info; is the cluster up, the context the right one, and are you logged in?",
-        ),
-    }
-}
 
 pub fn flashjobs(observed: &Observed<Crd>) -> Check {
     let what = "FlashJob CRD";
@@ -53,45 +36,9 @@ pub fn operator(
     lease: &Observed<Option<Lease>>,
     now: Timestamp,
 ) -> Check {
-    let what = "operator";
-    let logs = format!("kubectl -n {OPERATOR_NAMESPACE} describe deployment {OPERATOR}");
-    if let Ok(Some(deployment)) = deployment {
-        let ready = deployment.status.as_ref().and_then(|status| status.available_replicas);
-        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-        return match ready.unwrap_or(0) {
-            0 if wanted == 0 => Check::fail(
-                what,
-                "it is scaled to 0",
-                format!("kubectl -n {OPERATOR_NAMESPACE} scale deployment {OPERATOR} --replicas=1"),
-            ),
-            // Somebody may run it by hand while the Deployment is not up.
-            0 if is_held(lease, now) => Check::ok(what, "at work, though not by its Deployment"),
-            0 => Check::fail(what, "no Pod of its Deployment is available", logs),
-            n => Check::ok(what, format!("{n} of {wanted} available")),
-        };
-    }
-    match (deployment, lease) {
-        (_, Ok(Some(_))) if is_held(lease, now) => Check::ok(what, "at work: it renews its lease"),
-        (Err(_), Ok(Some(lease))) => {
-            let since = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-            let since = since.map_or("never".into(), |time| format!("{} ago", ago(time.0, now)));
-            Check::fail(what, format!("nobody holds its lease; last renewed: {since}"), logs)
-        }
-        (Ok(_), _) => Check::fail(
-            what,
-            format!("there is no Deployment {OPERATOR} in namespace {OPERATOR_NAMESPACE}"),
-            INSTALL,
-        ),
-        (Err(error), _) => error.unsure(what, &logs),
-    }
-}
-
-fn is_held(lease: &Observed<Option<Lease>>, now: Timestamp) -> bool {
-    let Ok(Some(lease)) = lease else { return false };
-    let Some(spec) = &lease.spec else { return false };
-    let holder = spec.holder_identity.as_deref().unwrap_or_default();
-    let renewed = spec.renew_time.as_ref();
-    !holder.is_empty() && renewed.is_some_and(|time| now.duration_since(time.0).abs() < STALE)
+    let installed =
+        Installed { namespace: OPERATOR_NAMESPACE, deployment: OPERATOR, install: INSTALL };
+    installed.judge(deployment, lease, now)
 }
 
 pub fn akri(observed: &Observed<AkriDevices>) -> Check {
@@ -109,13 +56,13 @@ pub fn akri(observed: &Observed<AkriDevices>) -> Check {
              handler run?",
         ),
         Ok(AkriDevices::Found { all, without_endpoint }) if without_endpoint.is_empty() => {
-            Check::ok(what, format!("{all} {} in all namespaces", devices(*all)))
+            Check::ok(what, format!("{} in all namespaces", counted(*all, "device")))
         }
         Ok(AkriDevices::Found { all, without_endpoint }) => Check::fail(
             what,
             format!(
-                "{all} {}, {} without the property HOST_ENDPOINT: {}",
-                devices(*all),
+                "{}, {} without the property HOST_ENDPOINT: {}",
+                counted(*all, "device"),
                 without_endpoint.len(),
                 some_of(without_endpoint)
             ),
@@ -123,19 +70,6 @@ pub fn akri(observed: &Observed<AkriDevices>) -> Check {
         ),
         Err(error) => error.unsure(what, "kubectl get instances.akri.sh -A"),
     }
-}
-
-/// The first few, and how many more.
-pub fn some_of(names: &[String]) -> String {
-    let named = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMES) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
-}
-
-fn devices(count: usize) -> &'static str {
-    if count == 1 { "device" } else { "devices" }
 }
 
 pub fn load_balancer(observed: &Observed<Vec<Balanced>>, now: Timestamp) -> Check {

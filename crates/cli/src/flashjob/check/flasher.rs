@@ -9,8 +9,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::observe::{DICE_SERVICE, SETTINGS};
-use super::{Check, Observed};
-use crate::flashjob::server_cert::{BOARDS_ASK_FOR, SECRET, day, is_for_boards, of_secret};
+use crate::check::{Check, Observed};
+use crate::flashjob::server_cert::{BOARDS_ASK_FOR, SECRET, is_for_boards, of_secret};
+use crate::table::day;
 
 /// When an end comes near.
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -1,31 +1,25 @@
 //! Reads everything, and judges nothing.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use flashjob_api::flashjob::FlashJob;
 use flashjob_api::flashjob::instance::{HOST_ENDPOINT, Instance};
-use futures::future::join_all;
 use http::Request;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
-use kube::api::PostParams;
-use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::rights::{self, Right};
+use super::rights;
 use super::writers::Rbac;
-use super::{Observed, ReadError};
-use crate::connect::{Connected, message};
-use crate::flashjob::read;
+use crate::check::rights::Right;
+use crate::check::{self, Observed, get, here_or_everywhere, served, soon};
+use crate::connect::Connected;
+use crate::flashjob::read::instances;
 use crate::flashjob::server_cert::SECRET;
+use crate::read;
 
 /// Where the operator is installed.
 pub const OPERATOR_NAMESPACE: &str = "operator-system";
@@ -38,9 +32,6 @@ pub use flashjob_api::flashjob::flash_pod::SETTINGS;
 /// The original's attestation service.
 pub const DICE_SERVICE: &str = "dice-auth-service";
 const CRD: &str = "flashjobs.application.flashjob.nbfc.io";
-
-/// How long one thing may take. All are read together.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Whose FlashJob CRD the cluster has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +80,7 @@ pub struct Observations {
 pub async fn everything(to: &Connected) -> Observations {
     let (client, own) = (&to.client, to.namespace.as_str());
     let (version, crd, deployment, lease, devices, services) = futures::join!(
-        soon(async { client.apiserver_version().await.map(|info| info.git_version) }),
+        check::version(client),
         soon(crd(client)),
         soon(get::<Deployment>(client, OPERATOR_NAMESPACE, OPERATOR)),
         soon(get::<Lease>(client, OPERATOR_NAMESPACE, LEASE)),
@@ -100,7 +91,7 @@ pub async fn everything(to: &Connected) -> Observations {
         soon(get::<Secret>(client, own, SECRET)),
         soon(get::<ConfigMap>(client, own, SETTINGS)),
         soon(get::<Service>(client, own, DICE_SERVICE)),
-        join_all(rights::WANTED.map(async |right| (right, soon(may(client, own, right)).await))),
+        check::rights::mine(client, own, &rights::WANTED),
         soon(rbac(client, own)),
     );
     Observations {
@@ -118,31 +109,9 @@ pub async fn everything(to: &Connected) -> Observations {
     }
 }
 
-async fn soon<T>(call: impl Future<Output = kube::Result<T>>) -> Observed<T> {
-    match tokio::time::timeout(PATIENCE, call).await {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(ReadError::Forbidden),
-        Ok(Err(error)) => Err(ReadError::Failed(message(&error))),
-        Err(_) => Err(ReadError::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
-    }
-}
-
-async fn get<K>(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<K>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
-    Api::<K>::namespaced(client.clone(), namespace).get_opt(name).await
-}
-
-/// Whether a resource is served: what everybody may ask.
+/// Whether a resource is served.
 async fn is_served(client: &Client, version: &str, plural: &str) -> kube::Result<bool> {
-    match client.list_api_group_resources(version).await {
-        Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
-        // By its code: of a group that is not there, old servers say so in plain text and give no reason.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(served(client, version).await?.iter().any(|name| name == plural))
 }
 
 async fn crd(client: &Client) -> kube::Result<Crd> {
@@ -183,8 +152,7 @@ async fn devices(client: &Client, own: &str) -> kube::Result<AkriDevices> {
     if !is_served(client, &Instance::api_version(&()), &Instance::plural(&())).await? {
         return Ok(AkriDevices::NoCrd);
     }
-    let list =
-        async |namespace: Option<&str>| read::pages(&read::instances(client, namespace), "").await;
+    let list = async |namespace: Option<&str>| read::pages(&instances(client, namespace), "").await;
     let (mut all, mut without_endpoint) = (0, Vec::new());
     for object in here_or_everywhere(own, list).await? {
         let endpoint = &object.data["spec"]["brokerProperties"][HOST_ENDPOINT];
@@ -219,17 +187,6 @@ fn balanced(service: Service) -> Option<Balanced> {
     Some(Balanced { path: path(&service), since, addresses })
 }
 
-/// In all namespaces; where that is forbidden, in one's own.
-async fn here_or_everywhere<K>(
-    own: &str,
-    list: impl AsyncFn(Option<&str>) -> kube::Result<Vec<K>>,
-) -> kube::Result<Vec<K>> {
-    match list(None).await {
-        Err(kube::Error::Api(status)) if status.is_forbidden() => list(Some(own)).await,
-        listed => listed,
-    }
-}
-
 fn path(object: &impl ResourceExt) -> String {
     format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }
@@ -246,24 +203,4 @@ async fn rbac(client: &Client, own: &str) -> kube::Result<Rbac> {
         read::pages(&cluster_bindings, ""),
     )?;
     Ok(Rbac { roles, cluster_roles, bindings, cluster_bindings })
-}
-
-async fn may(client: &Client, namespace: &str, right: Right) -> kube::Result<bool> {
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                namespace: text(namespace),
-                group: text(right.group),
-                resource: text(right.resource),
-                subresource: text(right.subresource),
-                verb: text(right.verb),
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
 }

@@ -11,6 +11,8 @@ use serde_json::json;
 use super::observe::{AkriDevices, Balanced, Crd, Observations};
 use super::writers::Rbac;
 use super::*;
+use crate::check::rights::Right;
+use crate::check::{Mark, Observed, ReadError, draw};
 
 const DENIED: ReadError = ReadError::Forbidden;
 
@@ -263,7 +265,7 @@ fn who_judges_devices_goes_by_the_flashers_own_order() {
 
 #[test]
 fn a_right_that_is_missing_is_named_with_the_role_that_has_it() {
-    let of = |allowed: fn(&rights::Right) -> bool| {
+    let of = |allowed: fn(&Right) -> bool| {
         let seen = rights::WANTED.map(|right| (right, Ok(allowed(&right))));
         rights::judge(&seen, "site")
     };

@@ -10,8 +10,7 @@ use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
 
-use super::cluster::some_of;
-use super::{Check, Observed};
+use crate::check::{Check, Observed, some_of};
 
 /// The roles and bindings that hold in one namespace.
 #[derive(Clone, Debug, Default)]

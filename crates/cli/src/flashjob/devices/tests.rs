@@ -1,4 +1,5 @@
 use super::*;
+use crate::output::{Output, print};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -103,7 +104,7 @@ fn json_and_yaml_say_the_same() {
 
 #[test]
 fn nothing_is_printed_as_nothing_and_as_an_empty_list() {
-    let none = |output| print(&[], output, at(0), true).unwrap();
+    let none = |output| print::<ListedDevice>(&[], output, at(0), true).unwrap();
     assert_eq!(none(Output::Table), "");
     assert_eq!(none(Output::Json), "{\n  \"devices\": []\n}\n");
 }

@@ -10,55 +10,12 @@ use flashjob_plan::flashjob::instances::Instance;
 use super::compose::tag;
 use crate::args::{amount, seconds};
 use crate::flashjob::args::FlashOptions;
+use crate::prompt::{Prompt, yes_or_no};
 use crate::shell::clean;
 
 /// The original's defaults.
 const BATCH: &str = "5";
 const DELAY: i32 = 60;
-/// The longest answer that is read.
-const LONGEST: u64 = 64 * 1024;
-
-/// Somebody who answers line by line.
-pub struct Prompt<R, W> {
-    input: R,
-    tell: W,
-}
-
-impl<R: BufRead, W: FnMut(&str)> Prompt<R, W> {
-    pub fn new(input: R, tell: W) -> Self {
-        Self { input, tell }
-    }
-
-    /// Asks once. `None`: there are no more answers.
-    fn line(&mut self, question: &str) -> Option<String> {
-        (self.tell)(question);
-        let mut answer = Vec::new();
-        let mut input = std::io::Read::take(&mut self.input, LONGEST);
-        match input.read_until(b'\n', &mut answer) {
-            Ok(0) | Err(_) => None,
-            Ok(_) => Some(String::from_utf8_lossy(&answer).trim().to_owned()),
-        }
-    }
-
-    /// Asks until the answer makes sense.
-    fn until<T>(
-        &mut self,
-        question: &str,
-        mut read: impl FnMut(&str) -> Result<T, String>,
-    ) -> Option<T> {
-        loop {
-            match read(&self.line(question)?) {
-                Ok(answer) => return Some(answer),
-                Err(why) => {
-                    let mut letters = why.chars();
-                    let first = letters.next().map(|c| c.to_ascii_uppercase());
-                    let why: String = first.into_iter().chain(letters).collect();
-                    (self.tell)(&format!("{why}\n"));
-                }
-            }
-        }
-    }
-}
 
 /// Which devices. `None`: broken off.
 pub fn devices<'a, R: BufRead, W: FnMut(&str)>(
@@ -157,14 +114,6 @@ pub fn options<R: BufRead, W: FnMut(&str)>(
 fn same(asked: &str, found: &str, unknown: &str) -> bool {
     let found = if found.is_empty() { unknown } else { found };
     asked.to_lowercase() == found.to_lowercase() || same_board(asked, found)
-}
-
-fn yes_or_no(answer: &str) -> Result<bool, String> {
-    match answer.to_lowercase().as_str() {
-        "y" | "yes" => Ok(true),
-        "n" | "no" => Ok(false),
-        _ => Err("Answer y or n.".to_owned()),
-    }
 }
 
 fn one_word(answer: &str) -> Result<String, String> {

@@ -17,16 +17,18 @@ use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 
 use crate::args::Connection;
-use crate::connect::{Connected, failed};
+use crate::connect::Connected;
 use crate::exit::{Exit, UsageError};
-use crate::flashjob::args::{Choice, FlashArgs, FlashOptions, PlanOutput, WaitArgs};
+use crate::flashjob::SYSTEM;
+use crate::flashjob::args::{Choice, FlashArgs, FlashOptions, WaitArgs};
 use crate::flashjob::filter::Filter;
 use crate::flashjob::fleet::Fleet;
 use crate::flashjob::plan;
-use crate::flashjob::read::Scope;
 use crate::flashjob::rollout;
+use crate::output::Format;
+use crate::prompt::Prompt;
+use crate::read::Scope;
 use crate::shell::{Shell, clean};
-use ask::Prompt;
 pub use compose::compose;
 
 /// How many names are tried for a job that was given none.
@@ -83,7 +85,7 @@ pub async fn run(to: &Connection, mut wanted: FlashArgs, shell: &Shell) -> Resul
         }
     };
     if wanted.dry_run {
-        data(&plan::print(&foreseen, PlanOutput::Table)?)?;
+        data(&plan::print(&foreseen, Format::Table)?)?;
         shell.say(&format!("{} Nothing was made: --dry-run.", plan::sentence(&foreseen)));
         return Ok(Exit::Done);
     }
@@ -194,7 +196,7 @@ async fn create(client: &Client, mut job: FlashJob, named: bool) -> Result<Flash
                  `kubectl flashjob rollout status {name}`"
             ),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => return Err(failed("cannot create the FlashJob", &error)),
+            Err(error) => return Err(SYSTEM.failed("cannot create the FlashJob", &error)),
         }
     }
     bail!("there are {NAMES} FlashJobs named {name} in namespace {namespace}; choose a --name")

@@ -25,7 +25,7 @@ site-a/two    2       offline   no Akri Instance for this device now
 3f2a          -       skip      it is site-a/one
 site-a/ [2J   2       blocked   site-b/other comes first
 ";
-    assert_eq!(print(&foreseen(), PlanOutput::Table).unwrap(), wanted);
+    assert_eq!(print(&foreseen(), Format::Table).unwrap(), wanted);
     let sentence =
         "4 devices in 2 batches: 1 to flash, 1 offline, 1 blocked by another job, 1 skipped.";
     assert_eq!(super::sentence(&foreseen()), sentence);
@@ -33,7 +33,7 @@ site-a/ [2J   2       blocked   site-b/other comes first
 
 #[test]
 fn json_and_yaml_say_the_same() {
-    let json = print(&foreseen()[1..3], PlanOutput::Json).unwrap();
+    let json = print(&foreseen()[1..3], Format::Json).unwrap();
     let wanted = serde_json::json!({ "devices": [
         {
             "device": "site-a/two",
@@ -45,7 +45,7 @@ fn json_and_yaml_say_the_same() {
     ] });
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json, wanted);
-    let yaml = print(&foreseen()[1..3], PlanOutput::Yaml).unwrap();
+    let yaml = print(&foreseen()[1..3], Format::Yaml).unwrap();
     assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), wanted);
 }
 

@@ -7,8 +7,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::clock;
-use crate::connect::{Connected, failed};
+use crate::connect::Connected;
 use crate::exit::Exit;
+use crate::flashjob::SYSTEM;
 use crate::flashjob::read::{self, JobObject};
 use crate::shell::Shell;
 
@@ -36,7 +37,7 @@ pub async fn apply(
     let jobs: Api<FlashJob> = Api::namespaced(to.client.clone(), &to.namespace);
     let patch = Patch::Merge(json!({ "spec": spec }));
     let done = jobs.patch(name, &PatchParams::default(), &patch).await;
-    done.map_err(|error| failed(format!("cannot change FlashJob {name}"), &error))?;
+    done.map_err(|error| SYSTEM.failed(format!("cannot change FlashJob {name}"), &error))?;
     shell.out(&format!("flashjob.application.flashjob.nbfc.io/{name} {word}\n"))?;
     shell.say(then);
     Ok(Exit::Done)

@@ -5,10 +5,11 @@ use flashjob_plan::flashjob::ledger::Past;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::connect::{Connected, failed};
+use crate::connect::Connected;
 use crate::exit::Exit;
-use crate::flashjob::args::PlanOutput;
+use crate::flashjob::SYSTEM;
 use crate::flashjob::read;
+use crate::output::{Format, print_as};
 use crate::shell::{Shell, clean};
 use crate::table::table;
 
@@ -17,10 +18,11 @@ struct RolloutHistory {
     rollouts: Vec<Past>,
 }
 
-pub async fn run(to: &Connected, name: &str, output: PlanOutput, shell: &Shell) -> Result<Exit> {
+pub async fn run(to: &Connected, name: &str, output: Format, shell: &Shell) -> Result<Exit> {
     let job = read::job(&to.client, &to.namespace, name).await?;
     let what = format!("cannot read the ledger of {name}, a ConfigMap");
-    let ledger = read::ledger(&to.client, &job).await.map_err(|error| failed(what, &error))?;
+    let ledger =
+        read::ledger(&to.client, &job).await.map_err(|error| SYSTEM.failed(what, &error))?;
     let Some(ledger) = ledger else {
         bail!(
             "{name} has no ledger yet: it has not begun; `kubectl flashjob explain {name}` says why"
@@ -30,14 +32,10 @@ pub async fn run(to: &Connected, name: &str, output: PlanOutput, shell: &Shell) 
     Ok(Exit::Done)
 }
 
-fn print(history: &RolloutHistory, output: PlanOutput) -> Result<String> {
-    Ok(match output {
-        PlanOutput::Table => {
-            let header = ["VERSION", "FIRMWARE", "BEGAN", "ENDED", "DONE", "FAILED", "DEVICES"];
-            table(header, &history.rollouts.iter().map(line).collect::<Vec<_>>())
-        }
-        PlanOutput::Json => serde_json::to_string_pretty(history)? + "\n",
-        PlanOutput::Yaml => serde_saphyr::to_string(history)?,
+fn print(history: &RolloutHistory, output: Format) -> Result<String> {
+    print_as(history, output, |history| {
+        let header = ["VERSION", "FIRMWARE", "BEGAN", "ENDED", "DONE", "FAILED", "DEVICES"];
+        table(header, &history.rollouts.iter().map(line).collect::<Vec<_>>())
     })
 }
 
@@ -76,11 +74,11 @@ VERSION   FIRMWARE                        BEGAN                  ENDED          
 0.1.0     registry.example/thermo:0.1.0   2027-01-15T08:00:00Z   2027-01-15T08:01:00Z   9      1        10
 0.2.0     registry.example/thermo:0.2.0   2027-01-15T08:00:00Z   -                      9      1        10
 ";
-        assert_eq!(print(&history, PlanOutput::Table).unwrap(), wanted);
-        let json = print(&history, PlanOutput::Json).unwrap();
+        assert_eq!(print(&history, Format::Table).unwrap(), wanted);
+        let json = print(&history, Format::Json).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["rollouts"][0]["completed"], "2027-01-15T08:01:00Z");
-        let yaml = print(&history, PlanOutput::Yaml).unwrap();
+        let yaml = print(&history, Format::Yaml).unwrap();
         assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), json);
     }
 }

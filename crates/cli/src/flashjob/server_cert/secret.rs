@@ -12,7 +12,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::boards;
-use crate::connect::{Connected, failed};
+use crate::connect::Connected;
+use crate::flashjob::SYSTEM;
 
 pub use flashjob_api::flashjob::flash_pod::TLS_SECRET as NAME;
 const CRT: &str = "tls.crt";
@@ -70,6 +71,6 @@ fn failed_here(to: &Connected, verb: &str, error: &kube::Error) -> anyhow::Error
             "{what}: {}\nask for get, create and patch on secrets there; the roles `edit` and `admin` have them",
             status.message
         ),
-        error => failed(what, error),
+        error => SYSTEM.failed(what, error),
     }
 }

@@ -205,11 +205,11 @@ fn files_are_never_written_over_and_written_both_or_none() {
     assert_eq!(mode(&folder), 0o700);
     let (first, second) = (folder.join("first"), folder.join("second"));
     std::fs::write(&second, "mine").unwrap();
-    assert!(files::write_both((&first, b"1"), (&second, b"2")).is_err());
+    assert!(files::write_new(&[(first.clone(), b"1"), (second.clone(), b"2")]).is_err());
     assert_eq!(std::fs::read(&second).unwrap(), b"mine");
     assert!(!files::is_there(&first));
     std::fs::remove_file(&second).unwrap();
-    files::write_both((&first, b"1"), (&second, b"2")).unwrap();
+    files::write_new(&[(first.clone(), b"1"), (second.clone(), b"2")]).unwrap();
     assert_eq!(mode(&first), 0o600);
 }
 

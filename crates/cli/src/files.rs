@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -33,20 +33,39 @@ pub fn make_folder(path: &Path) -> Result<()> {
     made.with_context(|| format!("cannot make the folder {}", path.display()))
 }
 
-/// Writes both files or none.
-pub fn write_both(first: (&Path, &[u8]), second: (&Path, &[u8])) -> Result<()> {
-    write_new(first.0, first.1)?;
-    write_new(second.0, second.1).inspect_err(|_| drop(std::fs::remove_file(first.0)))
+/// Writes all of them or none.
+pub fn write_new(files: &[(PathBuf, &[u8])]) -> Result<()> {
+    for (place, (path, bytes)) in files.iter().enumerate() {
+        let undo = || files[..place].iter().for_each(|(path, _)| drop(std::fs::remove_file(path)));
+        write_one(path, bytes).inspect_err(|_| undo())?;
+    }
+    Ok(())
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes all of them, also over what is there. Each is written beside its place first, so nobody sees half of one.
+pub fn write_over(files: &[(PathBuf, &[u8])]) -> Result<()> {
+    let beside = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.with_file_name(format!(".{name}.new"))
+    };
+    let new: Vec<(PathBuf, &[u8])> = files.iter().map(|(path, b)| (beside(path), *b)).collect();
+    // One that was left behind when the program was killed.
+    new.iter().for_each(|(path, _)| drop(std::fs::remove_file(path)));
+    write_new(&new)?;
+    for ((from, _), (to, _)) in new.iter().zip(files) {
+        std::fs::rename(from, to).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    Ok(())
+}
+
+fn write_one(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
         .with_context(|| format!("cannot write {}", path.display()))?;
-    // Boards will pin this: it is not lost to a power cut once we have said that it is made.
+    // Devices will trust this: it is not lost to a power cut once we have said that it is made.
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written
         .inspect_err(|_| drop(std::fs::remove_file(path)))

@@ -2,20 +2,18 @@
 
 use anyhow::Result;
 use clap::{Arg, Command, CommandFactory};
-use kube::api::ListParams;
 
-use crate::args::{Cli, Connection};
+use crate::args::{Cli, CompletionShell, Connection};
+use crate::connect::Connected;
 use crate::exit::Exit;
-use crate::flashjob::args::CompletionShell;
-use crate::flashjob::read;
 use crate::shell::Shell;
 
 /// kubectl's word for "and no file names".
 const NO_FILES: &str = ":4";
 /// And for "file names will do".
 const FILES: &str = ":0";
-/// How many jobs are offered.
-const MOST: u32 = 500;
+/// How many names are offered.
+pub const MOST: u32 = 500;
 
 pub fn script(wanted: CompletionShell, shell: &Shell) -> Result<Exit> {
     let mut command = Cli::command().bin_name("kubectl-flashjob").name("kubectl-flashjob");
@@ -36,8 +34,14 @@ pub fn script(wanted: CompletionShell, shell: &Shell) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What may come next, one to a line, and then kubectl's directive. The last word is the one that is being typed.
-pub async fn words(to: &Connection, words: &[String], shell: &Shell) -> Result<Exit> {
+/// What may come next, one to a line, and then kubectl's directive. The last word is the one that is being typed. `names` lists
+/// the objects that an argument of this id may name.
+pub async fn words(
+    to: &Connection,
+    words: &[String],
+    names: impl AsyncFn(&str, &Connected) -> Vec<String>,
+    shell: &Shell,
+) -> Result<Exit> {
     let mut root = Cli::command();
     root.build();
     let (typed, before) = match words.split_last() {
@@ -58,10 +62,14 @@ pub async fn words(to: &Connection, words: &[String], shell: &Shell) -> Result<E
             } else if command.has_subcommands() {
                 let visible = command.get_subcommands().filter(|c| !c.is_hide_set());
                 offered = visible.map(|c| c.get_name().to_owned()).collect();
-            } else if command.get_positionals().any(|arg| arg.get_id() == "name") {
-                offered = jobs(to, before).await;
             } else if let Some(arg) = command.get_positionals().next() {
-                offered = values(arg).unwrap_or_default();
+                offered = match values(arg) {
+                    Some(values) => values,
+                    None => match opened(to, before).await {
+                        Some(to) => names(arg.get_id().as_str(), &to).await,
+                        None => Vec::new(),
+                    },
+                };
             }
         }
     }
@@ -114,8 +122,8 @@ fn flags(command: &Command) -> Vec<String> {
     shown.filter_map(|arg| arg.get_long()).map(|long| format!("--{long}")).collect()
 }
 
-/// The FlashJobs of the namespace that the words speak of; none where the cluster does not answer.
-async fn jobs(to: &Connection, words: &[String]) -> Vec<String> {
+/// The cluster and the namespace that the words speak of, if there is such a kubeconfig.
+async fn opened(to: &Connection, words: &[String]) -> Option<Connected> {
     let value = |names: [&str; 2]| {
         let at = words.iter().position(|word| names.contains(&word.as_str()))?;
         words.get(at + 1).cloned()
@@ -126,11 +134,5 @@ async fn jobs(to: &Connection, words: &[String]) -> Vec<String> {
         kubeconfig: value(["--kubeconfig", "--kubeconfig"]).map(Into::into),
         ..to.clone()
     };
-    let Ok(connected) = to.open().await else { return Vec::new() };
-    let jobs = read::jobs(&connected.client, Some(&connected.namespace));
-    let listed = jobs.list_metadata(&ListParams::default().limit(MOST)).await;
-    listed.map_or_else(
-        |_| Vec::new(),
-        |all| all.items.into_iter().filter_map(|job| job.metadata.name).collect(),
-    )
+    to.open().await.ok()
 }
