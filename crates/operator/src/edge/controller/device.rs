@@ -220,6 +220,11 @@ impl DeviceState {
         told.map(|(name, _)| name).chain(said).chain(&self.may_run).cloned().collect()
     }
 
+    /// There are no workloads for it, and nothing is wrong with it.
+    pub fn has_nothing_to_tell(&self) -> bool {
+        self.wanted.is_empty() && self.problems.is_empty() && self.storage.is_none()
+    }
+
     fn take_problems(
         &mut self,
         settings: &Settings,
