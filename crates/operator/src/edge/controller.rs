@@ -180,8 +180,9 @@ impl EdgeController {
         }
     }
 
-    /// Puts a name into the queue if there is something to do for it.
+    /// Puts a name into the queue if there is something to do for it. Its device looks, too, if it waits for news.
     fn look_at(&mut self, name: &str) {
+        self.shared.wake(name);
         let waits = self.keys.contains_key(name);
         if waits || self.duty(name).is_some() {
             self.queue.enqueue_at(name, Instant::now());
@@ -361,6 +362,7 @@ impl EdgeController {
             There::Request(None) => devices.lose_request(name, None),
         }
         drop(devices);
+        self.shared.wake(name);
         let key = self.keys.entry(name.to_owned()).or_default();
         key.busy = false;
         match written.error {

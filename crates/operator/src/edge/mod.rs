@@ -28,6 +28,7 @@ mod shared;
 mod slim;
 mod start;
 mod tombstones;
+mod waiting;
 mod watches;
 
 use futures::FutureExt;

@@ -10,12 +10,15 @@ use tokio::sync::watch;
 
 use super::certificates::Certificates;
 use super::metrics::EdgeMetrics;
+use super::waiting::Waiting;
 use crate::process::client::WriteWindow;
 
 pub struct Shared {
     pub settings: Settings,
     pub certificates: watch::Receiver<Arc<Certificates>>,
     pub metrics: EdgeMetrics,
+    /// Requests that are held until something has changed.
+    pub waiting: Waiting,
     devices: RwLock<Devices>,
     ready: AtomicBool,
     window: WriteWindow,
@@ -29,7 +32,8 @@ impl Shared {
         window: WriteWindow,
     ) -> Self {
         let (devices, ready) = (RwLock::default(), AtomicBool::new(false));
-        Self { settings, certificates, metrics, devices, ready, window }
+        let waiting = Waiting::default();
+        Self { settings, certificates, metrics, waiting, devices, ready, window }
     }
 
     pub fn devices(&self) -> RwLockReadGuard<'_, Devices> {
@@ -38,6 +42,16 @@ impl Shared {
 
     pub fn change(&self) -> RwLockWriteGuard<'_, Devices> {
         self.devices.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something has changed, and can be seen by now, that this device may be concerned by.
+    pub fn wake(&self, name: &str) {
+        self.waiting.wake(name);
+    }
+
+    /// The same for all devices.
+    pub fn wake_all(&self) {
+        self.waiting.wake_all();
     }
 
     /// Whether everything was listed. Before that nobody is told that there is no such device.
