@@ -19,3 +19,4 @@ mod replicas;
 mod rotation;
 mod secrets;
 mod table;
+mod wait;
