@@ -35,6 +35,7 @@ use super::observe;
 use super::peer::Peer;
 use super::server::{self, DeviceAnswer, Handler, Operation};
 use super::shared::Shared;
+use super::waiting::Waiter;
 use crate::process::clock;
 
 /// The original's agent gives up after a second, and what is answered later is lost.
@@ -93,6 +94,10 @@ impl Handler for DeviceApi {
         }
         bucket[24..].copy_from_slice(&hasher.finish().to_be_bytes());
         Some(bucket)
+    }
+
+    fn follow(&self, device: &DeviceId) -> Option<Waiter> {
+        self.shared.waiting.follow(device.as_str())
     }
 
     async fn answer(&self, request: server::DeviceRequest<Peer>) -> DeviceAnswer {

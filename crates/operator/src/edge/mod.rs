@@ -33,6 +33,7 @@ mod slim;
 mod sources;
 mod start;
 mod tombstones;
+mod waiting;
 mod watches;
 
 use futures::FutureExt;

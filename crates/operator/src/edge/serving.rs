@@ -63,13 +63,15 @@ async fn run(
     let address = listener.local_addr().context("the device API has no address")?;
     tracing::info!(%address, "serving devices");
     let _ = say_listening.send(address);
-    let shown = key.clone();
+    let (shown, shared) = (key.clone(), api.shared.clone());
     tokio::spawn(async move {
         while certificates.changed().await.is_ok() {
             let server = certificates.borrow_and_update().server.clone();
             if let Some(server) = server {
                 shown.replace(server);
             }
+            // Whose CA it was may be nobody's now.
+            shared.wake_all();
         }
     });
     let metrics = api.shared.metrics.server.clone();

@@ -12,6 +12,7 @@ use super::beats::Beats;
 use super::certificates::Certificates;
 use super::metrics::EdgeMetrics;
 use super::served::ServedConfigurations;
+use super::waiting::Waiting;
 use crate::process::client::WriteWindow;
 
 pub struct Shared {
@@ -22,6 +23,8 @@ pub struct Shared {
     pub served: ServedConfigurations,
     /// When they were heard of.
     pub beats: Beats,
+    /// Requests that are held until something has changed.
+    pub waiting: Waiting,
     devices: RwLock<Devices>,
     ready: AtomicBool,
     window: WriteWindow,
@@ -36,7 +39,8 @@ impl Shared {
     ) -> Self {
         let (devices, ready) = (RwLock::default(), AtomicBool::new(false));
         let (served, beats) = (ServedConfigurations::default(), Beats::default());
-        Self { settings, certificates, metrics, served, beats, devices, ready, window }
+        let waiting = Waiting::default();
+        Self { settings, certificates, metrics, served, beats, waiting, devices, ready, window }
     }
 
     pub fn devices(&self) -> RwLockReadGuard<'_, Devices> {
@@ -47,7 +51,15 @@ impl Shared {
         self.devices.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn wake(&self, _name: &str) {}
+    /// Something has changed, and can be seen by now, that this device may be concerned by.
+    pub fn wake(&self, name: &str) {
+        self.waiting.wake(name);
+    }
+
+    /// The same for all devices.
+    pub fn wake_all(&self) {
+        self.waiting.wake_all();
+    }
 
     /// Whether everything was listed. Before that nobody is told that there is no such device.
     pub fn is_ready(&self) -> bool {

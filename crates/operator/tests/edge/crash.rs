@@ -2,6 +2,7 @@
 //! is there twice, and none is told to disconnect that was not deleted.
 
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use flashjob_sim::cluster::{CallFate, Gate};
 use flashjob_sim::edge::ledger::News;
 use flashjob_sim::edge::site::{EdgeSite, listens_at};
 use flashjob_sim::edge::{Device, DeviceOptions, EdgeOperator, Manner, Operation};
-use flashjob_sim::{Operator, PATIENCE, eventually};
+use flashjob_sim::{Operator, PATIENCE, clock, eventually, lock};
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -37,13 +38,14 @@ const BY_HAND: [&str; 2] = ["--leader-elect=false", "--edge-auto-approval=false"
 struct Deaths {
     points: Vec<String>,
     died: AtomicUsize,
-    /// How many have served devices.
-    served: AtomicUsize,
+    /// Since when the last of them has served devices.
+    serves_since: Mutex<Timestamp>,
 }
 
 impl Deaths {
     fn at(points: Vec<String>) -> Self {
-        Self { points, died: AtomicUsize::new(0), served: AtomicUsize::new(0) }
+        let serves_since = Mutex::new(Timestamp::UNIX_EPOCH);
+        Self { points, died: AtomicUsize::new(0), serves_since }
     }
 
     /// Has an operator at work that dies at its point, and then the next, and in the end one that lives on, until the story is
@@ -88,9 +90,9 @@ impl Deaths {
         let mut led = false;
         while !operator.has_ended() {
             if !led && let Some(address) = listens_at(operator) {
+                *lock(&self.serves_since) = clock::now();
                 site.lead_to(Some(address));
                 led = true;
-                self.served.fetch_add(1, Ordering::AcqRel);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -229,16 +231,15 @@ async fn fetches(site: &EdgeSite, manner: Manner, deaths: &Deaths) -> Result<usi
 
 /// Waits until the device was told to disconnect, and until that is written down, or who has told it is dead.
 async fn told(site: &EdgeSite, device: &Device, deaths: &Deaths) -> Result<()> {
-    // Counted before it is looked: who has told it may be dead by then, and another serve.
-    let served = eventually("a disconnect", PATIENCE, async || {
-        let served = deaths.served.load(Ordering::Acquire);
-        Ok((device.ledger().disconnects() > 0).then_some(served))
+    // Who has told it may be dead by the time that this is seen, and another serve.
+    let told = eventually("a disconnect", PATIENCE, async || {
+        Ok(device.read(|ledger| ledger.disconnects.first().copied()))
     })
     .await?;
     eventually("the disconnect to be written down", PATIENCE, async || {
         let fetched = |tombstone: &Value| tombstone["fetched"].is_string();
         let written = tombstones(site).await?.iter().all(fetched);
-        Ok((written || deaths.served.load(Ordering::Acquire) > served).then_some(()))
+        Ok((written || *lock(&deaths.serves_since) > told).then_some(()))
     })
     .await
 }

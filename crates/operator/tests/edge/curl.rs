@@ -170,6 +170,10 @@ async fn a_box_with_curl_and_openssl_registers_lives_and_renews() -> Result<()> 
         let known = format!("if-none-match: {}", etag.trim());
         let again = it.curl("own", &format!("/data/{id}/in"), &["--header", &known])?;
         assert_eq!((again.code, again.body.as_str()), (304, ""));
+        let wait = ["--header", &known, "--header", "Prefer: wait=1"];
+        let again = it.curl("own", &format!("/data/{id}/in"), &wait)?;
+        assert_eq!((again.code, again.body.as_str()), (304, ""));
+        assert!(again.head.contains("preference-applied: wait=1"), "{}", again.head);
 
         let got = it.curl("own", &format!("/control/{id}/in"), &[])?;
         assert_eq!((got.code, got.body.as_str()), (200, ""));

@@ -22,6 +22,9 @@ use tokio::task::JoinSet;
 /// may.
 pub const POLL: Duration = FIELD_POLL.checked_div(20).unwrap();
 
+/// How long they ask to be held, in the field: for a second here.
+const WAIT: Duration = Duration::from_secs(20);
+
 /// The annotations of Secret flotta-ca.
 pub const COMMAND: &str = "management.project-flotta.io/ca";
 pub const MESSAGE: &str = "management.project-flotta.io/ca-message";
@@ -131,7 +134,8 @@ impl Devices {
     pub async fn start(site: &EdgeSite, each: usize) -> Result<Self> {
         let (poll, deadline) = (POLL, Duration::from_secs(20));
         let fleet = async |prefix: &str, manner| {
-            let device = DeviceOptions { poll, deadline, ..site.options("", manner).await? };
+            let options = site.options("", manner).await?;
+            let device = DeviceOptions { poll, deadline, wait: WAIT, ..options };
             let options =
                 FleetOptions { prefix: prefix.to_owned(), stagger: Duration::ZERO, device };
             Fleet::start(each, options)
@@ -214,7 +218,7 @@ impl Watched {
 
 /// Such a device.
 pub async fn quick(site: &EdgeSite, id: &str, manner: Manner) -> Result<DeviceOptions> {
-    Ok(DeviceOptions { poll: POLL, ..site.options(id, manner).await? })
+    Ok(DeviceOptions { poll: POLL, wait: WAIT, ..site.options(id, manner).await? })
 }
 
 /// One that is registered already.

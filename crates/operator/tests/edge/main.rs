@@ -19,4 +19,5 @@ mod replicas;
 mod rotation;
 mod secrets;
 mod table;
+mod wait;
 mod workloads;

@@ -141,6 +141,7 @@ async fn metrics_tell_what_happened_and_name_no_device() -> Result<()> {
         "edge_requests_total{operation=\"registration\",code=\"403\"} 1\n",
         "edge_handshakes_total{result=\"ok\"}",
         "edge_connections ",
+        "edge_waiting_requests 0\n",
         "edge_ca_days 365",
         "edge_server_certificate_days 36",
         "edge_certificate_problems 0\n",

@@ -13,7 +13,7 @@ use kube::api::ListParams;
 
 /// Of each manner.
 const EACH: usize = 500;
-/// As in the field: 400 requests a second, and a heartbeat of each in a minute.
+/// As in the field: the original's ask 200 times a second, each of ours is held for a minute, and beats in that time.
 const POLL: Duration = FIELD_POLL;
 /// They come in one after the other for so long.
 const STAGGER: Duration = Duration::from_secs(20);
@@ -35,7 +35,9 @@ async fn a_thousand_devices_that_poll_cost_no_write() -> Result<()> {
         told(200) + told(304)
     };
     // The original's agent registers a second time two polls after the first.
-    all(&fleets, |now| polled(now) >= 5).await?;
+    for (fleet, times) in fleets.iter().zip([2, 5]) {
+        fleet.wait_until("enough polls", LONGEST, |now| polled(now) >= times).await?;
+    }
     assert_eq!(site.devices().list(&ListParams::default()).await?.items.len(), 2 * EACH);
     let mut before = 0;
     eventually("the last write", PATIENCE, async || {

@@ -104,6 +104,11 @@ impl Answer {
         self.header(ETAG)
     }
 
+    /// Whether it was held for as long as was asked.
+    pub fn was_held(&self) -> bool {
+        self.header("preference-applied").is_some_and(|applied| applied.starts_with("wait"))
+    }
+
     pub fn retry_after(&self) -> Option<Duration> {
         self.header(RETRY_AFTER)?.parse().ok().map(Duration::from_secs)
     }

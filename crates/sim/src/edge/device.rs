@@ -55,8 +55,9 @@ struct Core {
     options: DeviceOptions,
     wire: Wire,
     data: Client,
-    /// The original's two poll loops share a connection where that can carry two requests at once.
-    control: Client,
+    /// Where a connection carries one request at a time: the original has two poll loops, and ours beats while a question
+    /// of its is held.
+    second: Client,
     state: Mutex<State>,
     ledger: Mutex<DeviceLedger>,
     /// Not from the moment it is told to disconnect.
@@ -76,7 +77,7 @@ impl Device {
         registration: Arc<Credential>,
     ) -> Result<Self> {
         let client = || Client::new(options.server, &options.server_name, options.protocol);
-        let (data, control) = (client()?, client()?);
+        let (data, second) = (client()?, client()?);
         let mut ledger = DeviceLedger::new(&options.id);
         let own = options.own.clone().map(|own| {
             ledger.came_registered();
@@ -85,7 +86,7 @@ impl Device {
         Ok(Self(Arc::new(Core {
             wire: Wire::new(options.wire.clone(), options.seed),
             data,
-            control,
+            second,
             state: Mutex::new(State::new(registration, own, options.seed)),
             ledger: Mutex::new(ledger),
             joined: watch::Sender::new(true),
@@ -176,6 +177,11 @@ impl Device {
         self.itself().fetch_configuration().await
     }
 
+    /// The same, but the server is asked to hold the answer until there is something new.
+    pub async fn await_configuration(&self) -> Result<Answer> {
+        self.itself().await_configuration().await
+    }
+
     /// Asks what its gateway is to do, and does it.
     pub async fn fetch_commands(&self) -> Result<Answer> {
         self.itself().fetch_commands().await
@@ -197,8 +203,12 @@ impl Core {
     /// The connection for it.
     fn client(&self, operation: Operation) -> &Client {
         let control = [Operation::FetchCommands, Operation::SayConnectionStatus];
-        let two = self.options.manner == Manner::Flotta && self.options.protocol == Protocol::H1;
-        if two && control.contains(&operation) { &self.control } else { &self.data }
+        let polls = self.options.manner == Manner::Flotta && control.contains(&operation);
+        if polls { self.other_client() } else { &self.data }
+    }
+
+    fn other_client(&self) -> &Client {
+        if self.options.protocol == Protocol::H1 { &self.second } else { &self.data }
     }
 
     fn note(&self, news: impl FnOnce(&mut DeviceLedger) -> Option<News>) {

@@ -22,6 +22,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -47,6 +48,8 @@ struct Shared {
     heard: Mutex<Vec<Heard>>,
     /// Instead of the usual answer, by what is asked.
     answers: Mutex<BTreeMap<String, (u16, String)>>,
+    /// Who waits for news of what it has gets none yet.
+    holding: watch::Sender<bool>,
 }
 
 fn profile(name: &str) -> Profile {
@@ -79,7 +82,7 @@ impl Api {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (heard, answers) = Default::default();
-        let shared = Arc::new(Shared { ca, heard, answers });
+        let shared = Arc::new(Shared { ca, heard, answers, holding: watch::Sender::new(false) });
         let accept = TlsAcceptor::from(Arc::new(config));
         let task = tokio::spawn(serve(listener, accept, shared.clone()));
         Ok(Self { address, bundle, shared, task })
@@ -93,6 +96,11 @@ impl Api {
     /// From now on this is answered as usual.
     pub fn answer_as_usual(&self, what: &str) {
         lock(&self.shared.answers).remove(what);
+    }
+
+    /// From now on, or no longer, those are held that say what they have and would wait.
+    pub fn hold(&self, holding: bool) {
+        self.shared.holding.send_replace(holding);
     }
 
     pub fn heard(&self, what: &str) -> Vec<Heard> {
@@ -146,6 +154,7 @@ impl Shared {
     ) -> Result<Response<Full<Bytes>>> {
         let path = request.uri().path().to_owned();
         let known = request.headers().get("if-none-match").cloned();
+        let prefer = request.headers().get("prefer").cloned();
         let parts: Vec<&str> = path.split('/').collect();
         let [.., channel, device, direction] = parts[..] else { anyhow::bail!("{path}") };
         let body = request.into_body().collect().await?.to_bytes();
@@ -156,12 +165,20 @@ impl Shared {
         };
         let heard = Heard { what: what.clone(), who, body: body["content"].clone() };
         lock(&self.heard).push(heard);
+        let waits = what == "data in" && known.is_some() && prefer.is_some();
+        let applied = prefer.filter(|_| waits && *self.holding.borrow());
+        if applied.is_some() {
+            let _ = self.holding.subscribe().wait_for(|holding| !holding).await;
+        }
         let answer = lock(&self.answers).get(&what).cloned();
         let (status, text) = match answer {
             Some(answer) => answer,
             None => self.usual(&what, device, &body, known.is_some())?,
         };
-        let response = Response::builder().status(StatusCode::from_u16(status)?);
+        let mut response = Response::builder().status(StatusCode::from_u16(status)?);
+        if let Some(applied) = applied {
+            response = response.header("preference-applied", applied);
+        }
         let response = if what == "data in" { response.header("etag", "\"v1\"") } else { response };
         Ok(response.body(Full::new(Bytes::from(text)))?)
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flashjob_sim::edge::{
-    Device, DeviceOptions, Fleet, FleetOptions, Identity, Manner, Operation, Outcome, Protocol,
-    WireOptions,
+    Device, DeviceLedger, DeviceOptions, Fleet, FleetOptions, Identity, Manner, Operation, Outcome,
+    Protocol, WireOptions,
 };
 
 use crate::api::Api;
@@ -164,5 +164,35 @@ async fn ours_renews_when_its_certificate_is_not_taken_and_enrols_when_it_is_unk
     let beats = |l: &flashjob_sim::edge::DeviceLedger| l.answered(Operation::Heartbeat, 200) > 1;
     device.until("heartbeats", LIMIT, beats).await?;
     life.abort();
+    Ok(())
+}
+
+#[tokio::test]
+async fn ours_waits_for_news_and_beats_meanwhile() -> Result<()> {
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let api = Api::start().await?;
+        api.hold(true);
+        let device = Device::new(DeviceOptions { protocol, ..options(&api, Manner::Ours) })?;
+        let running = device.clone();
+        let life = tokio::spawn(async move { running.run(std::future::pending()).await });
+        let asked = || ["data in", "control in"].map(|what| api.heard(what).len());
+        let beats = |ledger: &DeviceLedger| ledger.answered(Operation::Heartbeat, 200);
+        device.until("heartbeats", LIMIT, |ledger| beats(ledger) > 5).await?;
+        assert_eq!(asked(), [2, 1], "{protocol:?}: one question is held");
+        let answered = |ledger: &DeviceLedger| ledger.answered(Operation::FetchConfiguration, 304);
+        api.hold(false);
+        device.until("polls of one that holds nothing", LIMIT, |l| answered(l) > 2).await?;
+        api.hold(true);
+        let before = device.read(beats);
+        device.until("heartbeats", LIMIT, |ledger| beats(ledger) > before + 5).await?;
+        let [data, control] = asked();
+        assert_eq!(control, data - 1, "{protocol:?}: commands after each answer");
+        api.answer("data in", 404, "");
+        api.answer("control in", 200, DISCONNECT);
+        api.hold(false);
+        device.until("the end", LIMIT, |ledger| ledger.disconnects() == 1).await?;
+        assert_eq!(api.heard("enrolment").len(), 1, "{protocol:?}: before it knocks again");
+        life.abort();
+    }
     Ok(())
 }

@@ -242,22 +242,28 @@ impl EdgeController {
         self.unlisted.remove(&listed);
     }
 
+    /// Puts a name into the queue. Its device looks, too, if it waits for news.
+    fn look_at(&mut self, name: &str) {
+        self.shared.wake(name);
+        self.queue.enqueue_at(name, Instant::now());
+    }
+
     fn take_device(&mut self, namespace: &str, event: WatchEvent<Named<EdgeDeviceFacts>>) {
         match event {
             WatchEvent::Listing => self.shared.change().begin_devices(namespace),
             WatchEvent::There(device) => {
                 let (name, facts) = *device;
                 self.shared.change().see_device(&name, facts);
-                self.queue.enqueue_at(&name, Instant::now());
+                self.look_at(&name);
             }
             WatchEvent::Left(device) => {
                 let (name, facts) = *device;
                 self.shared.change().lose_device(&name, namespace, &facts.uid);
-                self.queue.enqueue_at(&name, Instant::now());
+                self.look_at(&name);
             }
             WatchEvent::Synced => {
                 let gone = self.shared.change().end_devices(namespace);
-                gone.iter().for_each(|name| self.queue.enqueue_at(name, Instant::now()));
+                gone.iter().for_each(|name| self.look_at(name));
                 self.known(Unlisted::Devices(namespace.to_owned()));
             }
         }
@@ -269,7 +275,7 @@ impl EdgeController {
             WatchEvent::There(request) => {
                 let (name, facts) = *request;
                 self.shared.change().see_request(&name, facts);
-                self.queue.enqueue_at(&name, Instant::now());
+                self.look_at(&name);
             }
             WatchEvent::Left(request) => {
                 let (name, facts) = *request;

@@ -249,6 +249,8 @@ impl EdgeController {
             There::Request(Some(request)) => devices.see_request(name, request),
             There::Request(None) => devices.lose_request(name, None),
         }
+        drop(devices);
+        self.shared.wake(name);
     }
 
     pub(super) fn written(&mut self, name: &str, written: Written) {

@@ -70,8 +70,8 @@ pub async fn converse<H: Handler>(
         service_fn(move |request: Request<Incoming>| {
             let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
             async move {
-                let _under_way = under_way;
-                let response: Response<Full<Bytes>> = server.respond(peer, request).await;
+                let response: Response<Full<Bytes>> =
+                    server.respond(peer, &under_way, request).await;
                 Ok::<_, Infallible>(response)
             }
         })

@@ -81,12 +81,14 @@ pub async fn serve_with<H: Handler>(
             },
         }
         server.metrics.set_connections(connections.open.len());
+        server.holds.set_room(connections.open.len(), most);
         turn = (turn + 1) % AT_ONCE;
         if turn == 0 {
             tokio::task::yield_now().await;
         }
     }
     drop(listener);
+    server.holds.end();
     connections.end(server.settings.grace).await;
     server.metrics.set_connections(0);
     Ok(())

@@ -12,6 +12,8 @@ pub struct ServerMetrics {
     handshakes: Family<ResultLabel, Counter>,
     connections: Gauge,
     refusals: Family<CauseLabel, Counter>,
+    waiting: Gauge,
+    waits: Family<ResultLabel, Counter>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -76,6 +78,9 @@ impl ServerMetrics {
             "What the device API refused or gave up by its own limits",
             self.refusals.clone(),
         );
+        let held = "Requests that are held until there is news";
+        registry.register("waiting_requests", held, self.waiting.clone());
+        registry.register("waits", "Requests that asked to be held", self.waits.clone());
     }
 
     pub fn answered(&self, operation: &'static str, code: u16) {
@@ -93,6 +98,31 @@ impl ServerMetrics {
 
     pub fn refused(&self, cause: Cause) {
         self.refusals.get_or_create(&CauseLabel { cause: cause.label() }).inc();
+    }
+
+    /// A request has asked to be held.
+    pub fn wait(&self, granted: bool) {
+        let result = if granted { "granted" } else { "refused" };
+        self.waits.get_or_create(&ResultLabel { result }).inc();
+        if granted {
+            self.waiting.inc();
+        }
+    }
+
+    /// It is held no longer.
+    pub fn waited(&self) {
+        self.waiting.dec();
+    }
+
+    #[cfg(test)]
+    pub fn waiting(&self) -> i64 {
+        self.waiting.get()
+    }
+
+    /// How many were granted, and how many were not.
+    #[cfg(test)]
+    pub fn waits(&self) -> [u64; 2] {
+        ["granted", "refused"].map(|result| self.waits.get_or_create(&ResultLabel { result }).get())
     }
 
     #[cfg(test)]

@@ -15,9 +15,11 @@ mod body;
 mod connection;
 mod files;
 mod frames;
+mod hold;
 mod listener;
 mod metrics;
 mod noted;
+mod prefer;
 mod rate;
 mod reply;
 mod request;
@@ -38,6 +40,7 @@ use flashjob_plan::edge::device_id::DeviceId;
 use http::StatusCode;
 use rustls::pki_types::CertificateDer;
 
+use super::waiting::Waiter;
 pub use listener::{listen, serve};
 pub use metrics::ServerMetrics;
 pub use tls::ServerKey;
@@ -56,6 +59,10 @@ pub trait Handler: Send + Sync + 'static {
     /// With what a client's requests are counted together, for the rate limits. `None`: they are not limited.
     fn bucket(&self, peer: &Self::Peer, device: &DeviceId) -> Option<[u8; 32]>;
 
+    /// Wakes a request of this device when it may be answered in another way. `None`: enough of them wait already.
+    fn follow(&self, device: &DeviceId) -> Option<Waiter>;
+
+    /// A request that is held is answered anew each time it is woken.
     fn answer(
         &self,
         request: DeviceRequest<Self::Peer>,
@@ -66,6 +73,13 @@ pub struct DeviceRequest<P> {
     pub peer: Arc<P>,
     pub device: DeviceId,
     pub operation: Operation,
+}
+
+impl<P> Clone for DeviceRequest<P> {
+    fn clone(&self) -> Self {
+        let Self { peer, device, operation } = self;
+        Self { peer: peer.clone(), device: device.clone(), operation: operation.clone() }
+    }
 }
 
 /// What a device asks for or says.
@@ -88,12 +102,14 @@ pub struct DeviceAnswer {
     pub etag: Option<String>,
     /// In seconds.
     pub retry_after: Option<u32>,
+    /// The server has held it for so many seconds, as it was asked to.
+    pub held: Option<u32>,
 }
 
 impl DeviceAnswer {
     /// Nothing but a status.
     pub fn empty(status: StatusCode) -> Self {
-        Self { status, reason: None, body: None, etag: None, retry_after: None }
+        Self { status, reason: None, body: None, etag: None, retry_after: None, held: None }
     }
 
     /// A refusal, and why.
@@ -118,7 +134,7 @@ pub struct Settings {
     pub headers: Duration,
     /// From the headers of a request to the end of its body.
     pub body: Duration,
-    /// How long the handler may take.
+    /// How long the handler may take. What the server holds is not counted.
     pub answer: Duration,
     /// Without a request, or with an answer that is not taken.
     pub idle: Duration,

@@ -13,13 +13,14 @@ use super::DeviceAnswer;
 use super::text::plain;
 
 pub const REASON: HeaderName = HeaderName::from_static("x-flashjob-reason");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub type Reply = Response<Full<Bytes>>;
 
 /// `bare`: all but 200 is without a body.
 pub fn reply(answer: DeviceAnswer, bare: bool) -> Reply {
-    let DeviceAnswer { status, reason, body, etag, retry_after } = answer;
+    let DeviceAnswer { status, reason, body, etag, retry_after, held } = answer;
     let reason = reason.map(|reason| plain(&reason));
     let bodiless = status == StatusCode::NOT_MODIFIED || status == StatusCode::NO_CONTENT;
     let body = match (body, &reason) {
@@ -43,6 +44,9 @@ pub fn reply(answer: DeviceAnswer, bare: bool) -> Reply {
     }
     if let Some(seconds) = retry_after {
         headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if let Some(applied) = held.and_then(|n| HeaderValue::try_from(format!("wait={n}")).ok()) {
+        headers.insert(PREFERENCE_APPLIED, applied);
     }
     reply
 }

@@ -13,11 +13,14 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::body::{Bodies, Failure};
+use super::hold::Holds;
 use super::metrics::Cause;
+use super::prefer;
 use super::rate::{LOG_LINES, Limit, Meter, REGISTRATIONS, REQUESTS};
 use super::reply::{Reply, not_allowed, reply};
 use super::route::{self, Endpoint};
 use super::text::{part, plain};
+use super::usage::UnderWay;
 use super::{DeviceAnswer, DeviceRequest, Handler, Operation, ServerMetrics, Settings};
 use crate::engine::panics;
 
@@ -32,6 +35,7 @@ pub struct Server<H> {
     requests: Limit,
     registrations: Limit,
     pub bodies: Bodies,
+    pub holds: Holds,
     log: Meter,
     unlogged: AtomicU64,
 }
@@ -40,6 +44,8 @@ pub struct Server<H> {
 struct Asked {
     endpoint: Endpoint,
     label: &'static str,
+    /// For so many seconds it may be held.
+    wait: Option<u32>,
 }
 
 impl<H: Handler> Server<H> {
@@ -47,6 +53,7 @@ impl<H: Handler> Server<H> {
         Self {
             handler,
             bodies: Bodies::new(settings.max_bodies),
+            holds: Holds::default(),
             settings,
             metrics,
             started: Instant::now(),
@@ -57,9 +64,14 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    pub async fn respond(&self, peer: Arc<H::Peer>, request: Request<Incoming>) -> Reply {
+    pub async fn respond(
+        &self,
+        peer: Arc<H::Peer>,
+        under_way: &UnderWay,
+        request: Request<Incoming>,
+    ) -> Reply {
         let is_head = request.method() == Method::HEAD;
-        let mut reply = self.respond_in_full(peer, request).await;
+        let mut reply = self.respond_in_full(peer, under_way, request).await;
         if is_head {
             // hyper leaves it out by itself over h1, and not over h2.
             *reply.body_mut() = Full::default();
@@ -67,7 +79,12 @@ impl<H: Handler> Server<H> {
         reply
     }
 
-    async fn respond_in_full(&self, peer: Arc<H::Peer>, request: Request<Incoming>) -> Reply {
+    async fn respond_in_full(
+        &self,
+        peer: Arc<H::Peer>,
+        under_way: &UnderWay,
+        request: Request<Incoming>,
+    ) -> Reply {
         let Some((endpoint, device)) = route::endpoint(request.uri()) else {
             let why = format!("path {} was not found", part(request.uri().path()));
             self.metrics.answered("other", 404);
@@ -77,13 +94,14 @@ impl<H: Handler> Server<H> {
             self.metrics.answered(endpoint.label(), 405);
             return not_allowed(request.method(), &endpoint.method(), endpoint.is_in());
         }
-        let mut asked = Asked { endpoint, label: endpoint.label() };
+        let mut asked = Asked { endpoint, label: endpoint.label(), wait: None };
         let answer = match DeviceId::read(device) {
             _ if endpoint == Endpoint::Swagger => {
                 DeviceAnswer::json(StatusCode::OK, Bytes::from_static(SWAGGER.as_bytes()))
             }
             Ok(device) => {
-                let answered = self.device_answer(peer, device.clone(), request, &mut asked);
+                let answered =
+                    self.device_answer(peer, device.clone(), under_way, request, &mut asked);
                 let answer = panics::caught_in(answered).await.unwrap_or_else(|panic| {
                     self.panicked(&panic);
                     let sorry = "the server has made a mistake; its log has more";
@@ -102,21 +120,28 @@ impl<H: Handler> Server<H> {
         &self,
         peer: Arc<H::Peer>,
         device: DeviceId,
+        under_way: &UnderWay,
         request: Request<Incoming>,
         asked: &mut Asked,
     ) -> DeviceAnswer {
-        match self.operation(&peer, &device, request, asked).await {
-            Err(refusal) => refusal,
-            Ok(operation) => {
-                let request = DeviceRequest { peer, device, operation };
-                let answered = self.handler.answer(request);
-                let answered = tokio::time::timeout(self.settings.answer, answered).await;
-                answered.unwrap_or_else(|_| {
-                    self.metrics.refused(Cause::AnswerTimeout);
-                    busy("there was no answer in time; try again")
-                })
-            }
+        let operation = match self.operation(&peer, &device, request, asked).await {
+            Ok(operation) => operation,
+            Err(refusal) => return refusal,
+        };
+        let request = DeviceRequest { peer, device, operation };
+        match asked.wait {
+            Some(seconds) => self.news(request, seconds, under_way).await,
+            None => self.answer(request).await,
         }
+    }
+
+    pub async fn answer(&self, request: DeviceRequest<H::Peer>) -> DeviceAnswer {
+        let answered = self.handler.answer(request);
+        let answered = tokio::time::timeout(self.settings.answer, answered).await;
+        answered.unwrap_or_else(|_| {
+            self.metrics.refused(Cause::AnswerTimeout);
+            busy("there was no answer in time; try again")
+        })
     }
 
     /// All that can be said without the handler's answer.
@@ -137,6 +162,7 @@ impl<H: Handler> Server<H> {
         let (head, body) = request.into_parts();
         match asked.endpoint {
             Endpoint::DataIn => {
+                asked.wait = prefer::wait(&head.headers);
                 let known = head.headers.get(IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
                 return Ok(Operation::DataIn { if_none_match: known.map(str::to_owned) });
             }

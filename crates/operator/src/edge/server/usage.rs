@@ -22,6 +22,8 @@ pub struct Usage {
     h2: AtomicBool,
     /// Requests being answered.
     busy: AtomicU32,
+    /// One of them is held until there is news.
+    holds: AtomicBool,
     /// When the last request was answered, or the handshake over. All times in milliseconds after it was opened.
     quiet_since: AtomicU64,
     /// When the first byte came of headers whose end has not come yet.
@@ -45,6 +47,7 @@ impl Usage {
             handshaken: AtomicBool::new(false),
             h2: AtomicBool::new(false),
             busy: AtomicU32::new(0),
+            holds: AtomicBool::new(false),
             quiet_since: AtomicU64::new(0),
             head_since: AtomicU64::new(NEVER),
             end: Notify::new(),
@@ -128,6 +131,22 @@ impl Usage {
 
 /// A request that is being answered.
 pub struct UnderWay(Arc<Usage>);
+
+impl UnderWay {
+    /// The place of the one request of this connection that may be held; `None` if it is taken.
+    pub fn place(&self) -> Option<Place<'_>> {
+        (!self.0.holds.swap(true, Relaxed)).then_some(Place(&self.0))
+    }
+}
+
+/// Dropped, it is free again.
+pub struct Place<'a>(&'a Usage);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.holds.store(false, Relaxed);
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {

@@ -26,7 +26,7 @@ impl Device {
             () = life => {}
         }
         self.0.data.close().await;
-        self.0.control.close().await;
+        self.0.second.close().await;
     }
 
     /// Waits until it may speak with the server.

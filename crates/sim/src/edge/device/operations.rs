@@ -1,5 +1,7 @@
 //! The single things a device does. Each returns the answer, and has done by then what the answer says.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use bytes::Bytes;
 use flashjob_api::edge::wire::{
@@ -7,15 +9,17 @@ use flashjob_api::edge::wire::{
     directive,
 };
 use flashjob_pki::{PrivateKey, csr};
-use http::HeaderValue;
 use http::header::IF_NONE_MATCH;
+use http::{HeaderName, HeaderValue};
 
 use super::message::{Pen, uuid};
 use super::state::Configuration;
 use super::{Core, Identity, Manner};
-use crate::edge::client::{Answer, Call};
+use crate::edge::client::{Answer, Call, Client};
 use crate::edge::operation::Operation;
 use crate::lock;
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// A device that shows a certain certificate.
 pub struct As<'a> {
@@ -58,13 +62,31 @@ impl As<'_> {
 
     /// Asks what it is to run, and takes that over. Ours says what it has already.
     pub async fn fetch_configuration(&self) -> Result<Answer> {
-        let mut call = Call::get(self.path("data", "in"));
-        if self.core.options.manner == Manner::Ours
-            && let Some(etag) = self.etag()
-        {
-            call = call.with(IF_NONE_MATCH, HeaderValue::try_from(etag)?);
-        }
-        let answer = self.ask(Operation::FetchConfiguration, call).await?;
+        let operation = Operation::FetchConfiguration;
+        self.heed(self.ask(operation, self.question()?).await?)
+    }
+
+    /// The same, but the server is asked to hold the answer until there is something new.
+    pub async fn await_configuration(&self) -> Result<Answer> {
+        let options = &self.core.options;
+        let held = options.held();
+        let prefer = HeaderValue::try_from(format!("wait={}", held.as_secs()))?;
+        let (call, client) = (self.question()?.with(PREFER, prefer), self.core.other_client());
+        let deadline = options.deadline + held;
+        self.heed(self.ask_over(client, Operation::FetchConfiguration, call, deadline).await?)
+    }
+
+    fn question(&self) -> Result<Call> {
+        let call = Call::get(self.path("data", "in"));
+        let etag = self.etag().filter(|_| self.core.options.manner == Manner::Ours);
+        Ok(match etag {
+            Some(etag) => call.with(IF_NONE_MATCH, HeaderValue::try_from(etag)?),
+            None => call,
+        })
+    }
+
+    /// Takes over the configuration that is in an answer.
+    fn heed(&self, answer: Answer) -> Result<Answer> {
         if let Some(message) = self.message(&answer)
             && message.directive == directive::DEVICE
         {
@@ -122,9 +144,19 @@ impl As<'_> {
     }
 
     async fn ask(&self, operation: Operation, call: Call) -> Result<Answer> {
+        let (client, deadline) = (self.core.client(operation), self.core.options.deadline);
+        self.ask_over(client, operation, call, deadline).await
+    }
+
+    async fn ask_over(
+        &self,
+        client: &Client,
+        operation: Operation,
+        call: Call,
+        deadline: Duration,
+    ) -> Result<Answer> {
         let core = self.core;
         let credential = lock(&core.state).credential(&self.identity, &core.options.clock)?;
-        let (client, deadline) = (core.client(operation), core.options.deadline);
         let answer = core.wire.carry(operation, client, &credential, &call, deadline).await;
         let now = core.options.clock.now();
         core.note(|ledger| Some(ledger.tell(now, operation, &answer)));

@@ -44,8 +44,10 @@ pub struct DeviceOptions {
     pub seed: u64,
     /// Between two polls; 5 s in the field. With a shorter one all waits are shorter, but for the deadline.
     pub poll: Duration,
-    /// How long a request may take.
+    /// How long a request may take, beside what the server holds it.
     pub deadline: Duration,
+    /// For how long ours asks the server to hold the question for its configuration, in the field.
+    pub wait: Duration,
     /// The namespace it asks to be in.
     pub target_namespace: String,
     /// The original's agent registers once more 10 s after it has succeeded.
@@ -74,11 +76,17 @@ impl DeviceOptions {
             seed: 1,
             poll: FIELD_POLL,
             deadline,
+            wait: Duration::from_secs(60),
             target_namespace: "default".to_owned(),
             registers_again: manner == Manner::Flotta,
             clock: Clock::default(),
             news: None,
         }
+    }
+
+    /// What it asks for, in the whole seconds that the header has.
+    pub(super) fn held(&self) -> Duration {
+        Duration::from_secs(self.scaled(self.wait).as_secs().max(1))
     }
 
     /// A wait of the field, as long as it is for this device.

@@ -4,7 +4,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::apart::{Apart, KIB_EACH};
-use super::client::tls;
+use super::client::{request, tls, whole};
 use super::frames::*;
 use super::limits::large_hello;
 use super::*;
@@ -58,6 +58,20 @@ async fn no_connection_costs_more_than_its_share() {
             client
         };
         assert!(kib_each(&format!("{manner:?} at rest"), idle).await < KIB_EACH);
+    }
+
+    for manner in BOTH {
+        let waiting = async |server: &Apart| {
+            let config = tls_config(&server.keys.ca, Some(&server.keys.device), manner);
+            let mut client = Client::connect(server.address, config).await.unwrap();
+            let known = request("GET", "/data/d1/in").header("if-none-match", "\"v1\"");
+            let known = known.header("prefer", "wait=60").body(whole("")).unwrap();
+            let asking = tokio::spawn(async move { client.ask(known).await });
+            tokio::task::yield_now().await;
+            assert!(!asking.is_finished());
+            vec![asking]
+        };
+        assert!(kib_each(&format!("{manner:?} waiting"), waiting).await < KIB_EACH);
     }
 
     let head = format!("GET / HTTP/1.1\r\nx: {}", "x".repeat(8000));

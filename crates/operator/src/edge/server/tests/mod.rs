@@ -12,6 +12,7 @@ mod memory;
 mod serving;
 mod shares;
 mod tls;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use super::listener::serve_with;
 use super::metrics::Cause;
 use super::request::Server;
 use super::*;
+use crate::edge::waiting::Waiting;
 
 use client::{BASE, BOTH, Client, Manner, get, post, tls_config, tls_config_of};
 
@@ -144,6 +146,11 @@ impl Handler for Stub {
             }
             bucket
         })
+    }
+
+    /// There is never any news.
+    fn follow(&self, device: &DeviceId) -> Option<Waiter> {
+        Waiting::default().follow(device.as_str())
     }
 
     async fn answer(&self, request: DeviceRequest<Self::Peer>) -> DeviceAnswer {
