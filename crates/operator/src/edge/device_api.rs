@@ -118,10 +118,11 @@ impl Handler for DeviceApi {
                 })
             }
             Operation::DataOut(message) => match message.directive.as_str() {
-                directive::HEARTBEAT => self.heartbeat(&call, message).await,
-                directive::ENROLMENT => self.enrolment(&call, message).await,
+                // Most requests are polls, and what they do not need is not to be moved about with them.
+                directive::HEARTBEAT => Box::pin(self.heartbeat(&call, message)).await,
+                directive::ENROLMENT => Box::pin(self.enrolment(&call, message)).await,
                 directive::REGISTRATION => {
-                    let answered = self.registration(&call, message).await;
+                    let answered = Box::pin(self.registration(&call, message)).await;
                     if answered.is_err() {
                         self.shared.metrics.registration_failed();
                     }
@@ -159,11 +160,11 @@ impl DeviceApi {
 
     /// What becomes of a request. `Err` is a refusal.
     async fn outcome(&self, call: &Call, wish: Wish, said: Said) -> Result<Outcome, DeviceAnswer> {
-        let certificate = (*call.certificate).clone();
+        let certificate = call.certificate.clone();
         let request = DeviceRequest { device: call.device.clone(), certificate, wish };
         let outcome = match outcome_without_write(&self.shared, &request, call.now) {
             Some(outcome) => outcome,
-            None => self.ask(request, said).await?,
+            None => Box::pin(self.ask(request, said)).await?,
         };
         match outcome {
             Outcome::Refused(refusal) => Err(self.refuse(refusal)),

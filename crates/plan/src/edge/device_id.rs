@@ -1,6 +1,7 @@
 //! The id of a device, which is the name of its EdgeDevice and the common name of its certificate.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// What the registration certificate is called; no device may be.
 pub const REGISTER: &str = "register";
@@ -10,7 +11,7 @@ const LONGEST: usize = 253;
 
 /// In lower case, and a name for Kubernetes. Agents take it from the machine, some of them in upper case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId(String);
+pub struct DeviceId(Arc<str>);
 
 /// What was given as the id of a device is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct InvalidId;
 impl DeviceId {
     pub fn read(text: &str) -> Result<Self, InvalidId> {
         let id = text.to_ascii_lowercase();
-        if id != REGISTER && is_subdomain(&id) { Ok(Self(id)) } else { Err(InvalidId) }
+        if id != REGISTER && is_subdomain(&id) { Ok(Self(id.into())) } else { Err(InvalidId) }
     }
 
     pub fn as_str(&self) -> &str {

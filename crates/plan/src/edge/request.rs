@@ -9,6 +9,7 @@
 //! no certificate is handed out whose key is not on record, and no key counts as used before that is written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -30,7 +31,7 @@ pub const MOST_PENDING: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct DeviceRequest {
     pub device: DeviceId,
-    pub certificate: CertificateFacts,
+    pub certificate: Arc<CertificateFacts>,
     pub wish: Wish,
 }
 
@@ -159,7 +160,7 @@ fn decided(
     pending: usize,
     now: Timestamp,
 ) -> Result<Step, Refusal> {
-    let certificate = &request.certificate;
+    let certificate = &*request.certificate;
     auth::identify(certificate, &request.device, now)?;
     let place = place::find(&certificate.holder, &entry.devices, &settings.namespaces)?;
     let record = record(entry, place, certificate);

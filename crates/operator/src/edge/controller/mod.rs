@@ -86,8 +86,8 @@ pub struct EdgeController {
     fragments: HashMap<(String, String), Result<Arc<Fragment>, Lack>>,
     sets: Sets,
     sources: Sources,
-    /// Kinds whose CRD was deleted, and when.
-    lost_crds: HashMap<WorkloadKind, Instant>,
+    /// Kinds whose CRD was deleted, and since when it is there again.
+    lost_crds: HashMap<WorkloadKind, Option<Instant>>,
     event_limits: EventLimits,
     flips: Flips,
     roll: Roll,

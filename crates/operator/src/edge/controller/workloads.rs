@@ -103,20 +103,22 @@ impl EdgeController {
             tracing::warn!(
                 "the CRD of {kind}s was deleted: devices keep {namespace}/{name}, because nobody has said that it shall go"
             );
-            self.lost_crds.insert(kind, Instant::now());
+            self.lost_crds.insert(kind, None);
             return;
         }
         let change = self.workloads.lose(facts.kind, &facts.namespace, &facts.name, &facts.uid);
         self.workload_changed(change);
     }
 
-    /// Whether the CRD of a kind was deleted a short while ago. What is not in a list then was not deleted by anybody.
+    /// A list of a kind is complete, so its CRD is there. Whether it was deleted and is back for a short while only: what is not in
+    /// the list then was not deleted by anybody.
     fn has_lost_crd(&mut self, kind: WorkloadKind) -> bool {
-        let lost = self.lost_crds.get(&kind).is_some_and(|since| since.elapsed() < CRD_IS_BACK);
-        if !lost {
+        let Some(back) = self.lost_crds.get_mut(&kind) else { return false };
+        let lasts = back.get_or_insert_with(Instant::now).elapsed() < CRD_IS_BACK;
+        if !lasts {
             self.lost_crds.remove(&kind);
         }
-        lost
+        lasts
     }
 
     fn workload_changed(&mut self, change: Change) {

@@ -130,7 +130,7 @@ impl<H: Handler> Server<H> {
         };
         let request = DeviceRequest { peer, device, operation };
         match asked.wait {
-            Some(seconds) => self.news(request, seconds, under_way).await,
+            Some(seconds) => Box::pin(self.news(request, seconds, under_way)).await,
             None => self.answer(request).await,
         }
     }

@@ -78,7 +78,7 @@ impl World {
     fn step(&self, certificate: &CertificateFacts, wish: &Wish) -> Step {
         let device = DeviceId::read("edge1").unwrap();
         let request =
-            DeviceRequest { device, certificate: certificate.clone(), wish: wish.clone() };
+            DeviceRequest { device, certificate: certificate.clone().into(), wish: wish.clone() };
         decide(&request, &self.entry, &self.settings, self.pending, now())
     }
 
