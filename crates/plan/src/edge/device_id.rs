@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(read("242E48D0-A.b").as_deref(), Ok("242e48d0-a.b"));
         assert_eq!(read("7").as_deref(), Ok("7"));
         let long = "a".repeat(LONGEST);
-        assert_eq!(read(&long), Ok(long.clone()));
+        assert_eq!(read(&long), Ok(long.clone().into()));
         let too_long = long + "a";
         for wrong in [
             "", "register", "REGISTER", "-a", "a-", "a..b", ".a", "a.", "a/b", "a b", "ä", "a_b",
