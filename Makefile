@@ -94,6 +94,16 @@ demo: ## Flash simulated boards with the real operator and flasher (DEMO_DEVICES
 	cargo build --locked $(OPERATOR) $(FLASHER) $(CLI) -p flashjob-sim; \
 	$(PROGRAMS)/debug/flashjob-sim demo --devices $(DEMO_DEVICES) --speed $(DEMO_SPEED) $(if $(DEMO_KEEP),--keep)
 
+# How many devices the fleet has, and whose agent they run: ours or flotta.
+FLEET_DEVICES ?= 1000
+FLEET_LIKE ?= ours
+
+.PHONY: fleet
+fleet: ## Run simulated Linux devices against a control plane and operator on this machine (FLEET_DEVICES, FLEET_LIKE=flotta)
+	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \
+	cargo build --release --locked $(OPERATOR) $(CLI) -p flashjob-sim; \
+	$(PROGRAMS)/release/flashjob-sim fleet --devices $(FLEET_DEVICES) --like $(FLEET_LIKE) $(ARGS)
+
 .PHONY: bench
 bench: ## Measure a rollout and a transfer against their floors (tables, and target/bench/fleet.json)
 	@KUBEBUILDER_ASSETS=$$(hack/assets.sh); export KUBEBUILDER_ASSETS; \

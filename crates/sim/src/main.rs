@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use flashjob_sim::edge::args::Device;
+use flashjob_sim::edge::args::{Device, Fleet};
 use flashjob_sim::edge::by_hand;
 use flashjob_sim::flashjob::args::{Boards, Demo, Scale};
 use flashjob_sim::flashjob::{boards, demo, scale};
@@ -25,6 +25,8 @@ enum Command {
     Boards(Boards),
     /// Run a simulated Linux device that registers at the device API, until Ctrl-C
     Device(Device),
+    /// Run many simulated Linux devices that register at the device API, until Ctrl-C
+    Fleet(Fleet),
     /// Flash simulated boards with the real operator and flasher, and hold the job's account against theirs
     Demo(Demo),
     /// Flash many simulated boards with the real operator and flasher, and measure it
@@ -36,6 +38,7 @@ async fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Boards(wanted) => boards::run(wanted).await,
         Command::Device(wanted) => by_hand::run(wanted).await,
+        Command::Fleet(wanted) => by_hand::fleet::run(wanted).await,
         Command::Demo(wanted) => demo::run(wanted).await,
         Command::Scale(wanted) => scale::run(wanted).await,
     };

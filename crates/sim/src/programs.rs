@@ -16,6 +16,17 @@ pub fn beside(name: &str) -> Result<PathBuf> {
     })
 }
 
+/// The program that was named, or the one beside ours.
+pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
+    let path = named.map_or_else(|| beside(name), Ok)?;
+    ensure!(
+        path.is_file(),
+        "{} is not there; build it, or say where it is: see --help",
+        path.display()
+    );
+    Ok(path)
+}
+
 /// The same for tests. `cargo test --workspace` has built it; for a run of one package alone it is built here if it is not
 /// there.
 pub async fn built(name: &str) -> Result<PathBuf> {

@@ -1,5 +1,6 @@
-//! `flashjob-sim device`: one device until it is told to stop, which says what it is told.
+//! `flashjob-sim device` and `flashjob-sim fleet`: devices until they are told to stop, and what they are told.
 
+pub mod fleet;
 mod kept;
 mod words;
 
@@ -14,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::words::Words;
-use super::args::{Agent, Device as Wanted};
+use super::args::{Agent, Device as Wanted, Dial, Manners};
 use super::bundle::Bundle;
 use super::client::Protocol;
 use super::device::{Device, DeviceOptions, Manner};
@@ -23,29 +24,20 @@ use crate::output::say;
 
 /// Runs it.
 pub async fn run(wanted: Wanted) -> Result<()> {
-    let (address, host) = server(&wanted.server).await?;
     let own = wanted.state.as_deref().map(kept::read).transpose()?.flatten();
-    let manner = match wanted.manner {
-        Agent::Flotta => Manner::Flotta,
-        Agent::Ours => Manner::Ours,
-    };
     let id = wanted.id.clone().or_else(|| name_in(own.as_ref()?)).unwrap_or_else(new_name);
     let (news, mut heard) = mpsc::unbounded_channel();
     let device = Device::new(DeviceOptions {
-        server_name: wanted.server_name.clone().unwrap_or(host),
         own: own.map(Arc::new),
-        protocol: if wanted.http1 { Protocol::H1 } else { Protocol::H2 },
-        // Another one at each run: message ids must not come again.
-        seed: crate::clock::now().as_nanosecond() as u64,
-        target_namespace: wanted.namespace.clone(),
         news: Some(news),
-        ..DeviceOptions::new(id, address, Bundle::from_folder(&wanted.bundle)?, manner)
+        ..wanted.manners.of(wanted.dial.options(id).await?)
     })?;
+    let (address, server) = (device.options().server, &wanted.dial.server);
 
     let mut terminate = signal(SignalKind::terminate())?;
     let began = Instant::now();
     let line = |text: &str| say(&format!("{:6.1} s  {text}\n", began.elapsed().as_secs_f64()));
-    line(&format!("device {} calls {} ({address}); Ctrl-C ends it", device.id(), wanted.server))?;
+    line(&format!("device {} calls {server} ({address}); Ctrl-C ends it", device.id()))?;
     let mut words = Words::new(device.id());
     let life = device.run(std::future::pending());
     tokio::pin!(life);
@@ -62,6 +54,35 @@ pub async fn run(wanted: Wanted) -> Result<()> {
                 }
             }
             () = &mut life => return Ok(()),
+        }
+    }
+}
+
+impl Dial {
+    /// A device of ours that calls there.
+    async fn options(&self, id: impl Into<String>) -> Result<DeviceOptions> {
+        let (address, host) = server(&self.server).await?;
+        let bundle = Bundle::from_folder(&self.bundle)?;
+        let server_name = self.server_name.clone().unwrap_or(host);
+        Ok(DeviceOptions { server_name, ..DeviceOptions::new(id, address, bundle, Manner::Ours) })
+    }
+}
+
+impl Manners {
+    /// The same device, with these manners.
+    fn of(&self, device: DeviceOptions) -> DeviceOptions {
+        let manner = match self.like {
+            Agent::Flotta => Manner::Flotta,
+            Agent::Ours => Manner::Ours,
+        };
+        let DeviceOptions { id, server, server_name, bundle, .. } = device;
+        DeviceOptions {
+            server_name,
+            protocol: if self.http1 { Protocol::H1 } else { Protocol::H2 },
+            // Another one at each run: message ids must not come again.
+            seed: crate::clock::now().as_nanosecond() as u64,
+            target_namespace: self.namespace.clone(),
+            ..DeviceOptions::new(id, server, bundle, manner)
         }
     }
 }

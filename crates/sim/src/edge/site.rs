@@ -65,9 +65,25 @@ impl EdgeSite {
         Self::with_crds(cluster, program).await
     }
 
+    /// As users have it: the namespaces are `flotta` and `default`.
+    pub async fn as_shipped(cluster: &Cluster, program: PathBuf) -> Result<Self> {
+        install_crds(cluster).await?;
+        cluster.make_namespace("flotta").await?;
+        Self::in_namespaces(cluster, program, "flotta".to_owned(), "default".to_owned()).await
+    }
+
     async fn with_crds(cluster: &Cluster, program: PathBuf) -> Result<Self> {
         let (home, namespace) =
             (cluster.namespace("edge-home").await?, cluster.namespace("edge").await?);
+        Self::in_namespaces(cluster, program, home, namespace).await
+    }
+
+    async fn in_namespaces(
+        cluster: &Cluster,
+        program: PathBuf,
+        home: String,
+        namespace: String,
+    ) -> Result<Self> {
         for document in documents()?.into_iter().filter(|document| !is_crd(document)) {
             if let Some(document) = moved(document, &home, &namespace) {
                 cluster.apply_yaml(&document.to_string()).await?;

@@ -6,7 +6,7 @@
 
 mod report;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::flashjob::field::{Field, OLD_VERSION};
@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Demo;
 use crate::output::say;
-use crate::programs;
+use crate::programs::program;
 
 /// The job's name.
 const JOB: &str = "demo";
@@ -110,17 +110,6 @@ async fn watch(site: &Site<Field>, cli: &Path) -> Result<()> {
     // 3: it has ended, and a board has failed, as one of them must.
     ensure!(matches!(code, Some(0 | 3)), "rollout status ended with {code:?}");
     Ok(())
-}
-
-/// The program that was named, or the one beside ours.
-pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
-    let path = named.map_or_else(|| programs::beside(name), Ok)?;
-    ensure!(
-        path.is_file(),
-        "{} is not there; build it, or say where it is: see --help",
-        path.display()
-    );
-    Ok(path)
 }
 
 /// Stays up until it is interrupted.

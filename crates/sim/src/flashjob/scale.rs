@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::args::Scale;
-use super::demo::program;
 use crate::output::say;
+use crate::programs::program;
 
 const JOB: &str = "scale";
 const VERSION: &str = "0.2.0";
