@@ -28,6 +28,8 @@ use crate::process::clock;
 const PAUSE: Duration = Duration::from_secs(5);
 /// After a CRD was deleted and is there again, its objects may be missing for so long before that means anything.
 const CRD_IS_BACK: Duration = Duration::from_secs(300);
+/// From an edit to the first status of it.
+const LOOK_FIRST: Duration = Duration::from_millis(250);
 /// From a read that failed to the next.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 /// What the keys of workloads begin with in the work queue.
@@ -123,13 +125,16 @@ impl EdgeController {
 
     fn workload_changed(&mut self, change: Change) {
         let (namespace, name) = (&change.namespace, &change.name);
+        let is_seen = change.is_seen_by_devices();
+        // Its devices are looked at first, and its status counts them.
+        let at = Instant::now() + if is_seen { LOOK_FIRST } else { Duration::ZERO };
         for kind in WorkloadKind::ALL {
             let key = (kind, namespace.clone(), name.clone());
             if self.records.contains_key(&key) {
-                self.queue.enqueue_at(&queue_key(&key), Instant::now());
+                self.queue.enqueue_at(&queue_key(&key), at);
             }
         }
-        if !change.is_seen_by_devices() {
+        if !is_seen {
             return;
         }
         let needs = change.after.as_ref().map(|after| Needs::of_workload(&after.spec));
