@@ -7,6 +7,8 @@ mod backup;
 mod ca;
 #[cfg(feature = "crash")]
 mod crash;
+#[cfg(feature = "crash")]
+mod crash_workloads;
 mod curl;
 mod deletion;
 mod empty;
