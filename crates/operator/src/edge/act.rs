@@ -9,7 +9,7 @@ use flashjob_plan::edge::keys;
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::request::{DevicePatch, NewDevice};
 use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -24,6 +24,7 @@ use crate::engine::slim::Slim;
 use crate::engine::write::ObjectId;
 use crate::engine::{backoff, read, status, write};
 use crate::process::client::error_message;
+use crate::process::clock;
 
 /// What is to become of a device's status.
 pub struct DeviceStatusWrite {
@@ -79,8 +80,11 @@ pub enum WorkloadWrite {
     Finalizers(Vec<String>),
 }
 
-/// Whether it is the CRD of a kind that was deleted, and an object of that time with it: it is about to go, gone, or newer than
-/// the object. Without an answer nobody can say so.
+/// After a CRD was deleted and is there again, its objects may be missing for so long before that means anything.
+const CRD_IS_BACK: SignedDuration = SignedDuration::from_mins(5);
+
+/// Whether it is the CRD of a kind that was deleted, and an object of that time with it: it is about to go, gone, or back for a
+/// short while and newer than the object. Without an answer nobody can say so.
 pub async fn crd_has_ended(caller: &Caller, kind: WorkloadKind, created: Timestamp) -> bool {
     let needed = match kind {
         WorkloadKind::EdgeDeployment => EDGE_DEPLOYMENTS,
@@ -93,8 +97,9 @@ pub async fn crd_has_ended(caller: &Caller, kind: WorkloadKind, created: Timesta
             Ok(None) => return true,
             Ok(Some(crd)) => {
                 let made = crd.metadata.creation_timestamp.map(|time| time.0);
-                return crd.metadata.deletion_timestamp.is_some()
-                    || made.is_some_and(|made| made > created);
+                let is_back =
+                    |made| made > created && clock::now().duration_since(made) < CRD_IS_BACK;
+                return crd.metadata.deletion_timestamp.is_some() || made.is_some_and(is_back);
             }
             Err(error) => {
                 let (crd, error) = (needed.crd, error_message(&error));

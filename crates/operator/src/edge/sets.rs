@@ -71,3 +71,6 @@ impl Sets {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

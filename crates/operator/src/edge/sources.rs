@@ -2,6 +2,9 @@
 //!
 //! Of all of them in the served namespaces only the metadata is watched; one is read when something names it, and again when it
 //! has changed. What nobody names any more is forgotten. While a newer version is being read, the one before counts.
+//!
+//! However many name one, of each there is one read under way at most. So answers cannot overtake each other, and what a watch
+//! says during a read is looked at when that is over.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,8 +12,10 @@ use std::sync::Arc;
 use flashjob_plan::edge::configuration::{ConfigMapData, Found, Material, Needs, SecretData};
 
 use kube::Api;
+use tokio::time::Instant;
 
 use super::slim;
+use crate::engine::backoff::Backoff;
 use crate::engine::pool::Caller;
 use crate::engine::slim::Slim;
 use crate::engine::watch::WatchEvent;
@@ -112,9 +117,13 @@ pub struct Sources {
 
 #[derive(Default)]
 struct Wanted {
+    /// Nobody: it is kept until the read that is under way has come to its end.
     by: BTreeSet<Owner>,
     known: Option<Known>,
     reading: bool,
+    /// A watch has said something since that read began.
+    news: bool,
+    backoff: Backoff,
 }
 
 struct Known {
@@ -129,6 +138,8 @@ pub struct Consequences {
     pub read: Vec<Source>,
     /// For them something is different.
     pub concerned: BTreeSet<Owner>,
+    /// When to say [`Sources::again`]: the read has failed.
+    pub again: Option<Instant>,
 }
 
 impl Sources {
@@ -148,7 +159,7 @@ impl Sources {
         for gone in before.difference(&named) {
             if let Some(wanted) = self.wanted.get_mut(gone) {
                 wanted.by.remove(owner);
-                if wanted.by.is_empty() {
+                if wanted.by.is_empty() && !wanted.reading {
                     self.wanted.remove(gone);
                 }
             }
@@ -182,12 +193,12 @@ impl Sources {
                 }
                 let source = source(name);
                 self.versions.insert(source.clone(), version);
-                consequences.read.extend(self.to_read(&source));
+                consequences.read.extend(self.has_news(&source));
             }
             WatchEvent::Left((name, _)) => {
                 let source = source(name);
                 self.versions.remove(&source);
-                consequences.read.extend(self.to_read(&source));
+                consequences.read.extend(self.has_news(&source));
             }
             WatchEvent::Synced => {
                 let seen = self.listing.remove(&list).unwrap_or_default();
@@ -196,7 +207,7 @@ impl Sources {
                 self.listed.insert(list);
                 let wanted: Vec<_> = self.wanted.keys().filter(|s| here(s)).cloned().collect();
                 for source in wanted {
-                    consequences.read.extend(self.to_read(&source));
+                    consequences.read.extend(self.has_news(&source));
                 }
             }
         }
@@ -208,7 +219,16 @@ impl Sources {
         let mut consequences = Consequences::default();
         let Some(wanted) = self.wanted.get_mut(&read.source) else { return consequences };
         wanted.reading = false;
-        let Ok(found) = &read.result else { return consequences };
+        let has_news = std::mem::take(&mut wanted.news);
+        if wanted.by.is_empty() {
+            self.wanted.remove(&read.source);
+            return consequences;
+        }
+        let Ok(found) = &read.result else {
+            consequences.again = Some(wanted.backoff.failed());
+            return consequences;
+        };
+        wanted.backoff.succeeded();
         let (version, content) = match found {
             Some((version, content)) => (Some(version.clone()), Some(content.clone())),
             None => (None, None),
@@ -218,6 +238,10 @@ impl Sources {
         if is_new {
             consequences.concerned.clone_from(&wanted.by);
         }
+        if has_news {
+            consequences.read.extend(self.to_read(&read.source));
+            return consequences;
+        }
         // What the read has found may be newer than what the watch has said so far, and is not read again for that.
         match version {
             Some(version) => drop(self.versions.insert(read.source.clone(), version)),
@@ -226,8 +250,16 @@ impl Sources {
         consequences
     }
 
-    /// To be tried again after a read that failed.
+    /// The pause after a read that failed is over.
     pub fn again(&mut self, source: &Source) -> Option<Source> {
+        self.to_read(source)
+    }
+
+    /// A watch has said something of this one.
+    fn has_news(&mut self, source: &Source) -> Option<Source> {
+        if let Some(wanted) = self.wanted.get_mut(source) {
+            wanted.news = wanted.reading;
+        }
         self.to_read(source)
     }
 
@@ -239,7 +271,7 @@ impl Sources {
         let version = self.versions.get(source);
         let wanted = self.wanted.get_mut(source)?;
         let is_known = wanted.known.as_ref().is_some_and(|known| known.version.as_ref() == version);
-        if wanted.reading || is_known {
+        if wanted.reading || is_known || wanted.backoff.until().is_some() {
             return None;
         }
         wanted.reading = true;
@@ -270,3 +302,6 @@ impl Material for Sources {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@ mod backup;
 mod ca;
 #[cfg(feature = "crash")]
 mod crash;
+#[cfg(feature = "crash")]
+mod crash_workloads;
 mod curl;
 mod deletion;
 mod empty;
@@ -18,6 +20,10 @@ mod registration;
 mod replicas;
 mod rotation;
 mod secrets;
+mod sets;
+mod sources;
+mod steady;
 mod table;
 mod wait;
+mod workload_kit;
 mod workloads;

@@ -95,6 +95,8 @@ impl EdgeController {
         let wanted = workloads.keys().map(|name| (name.clone(), why(name))).collect();
         let before = std::mem::replace(&mut state.wanted, wanted);
         let after: BTreeSet<String> = state.wanted.keys().cloned().collect();
+        let is_other = |name: &&String| before.get(*name) != state.wanted.get(*name);
+        let others: Vec<String> = after.iter().filter(is_other).cloned().collect();
         let fragments: Vec<_> =
             workloads.values().filter_map(|of| of.as_ref().ok().cloned()).collect();
         state.unsupported = unsupported(&rendered.configuration, &fragments);
@@ -106,6 +108,7 @@ impl EdgeController {
         };
         state.held = held;
         self.belongs_to(place, before.keys(), &after);
+        others.iter().for_each(|name| self.recount(namespace, name));
         read.into_iter().for_each(|source| self.read_source(source));
 
         if configuration.is_some() || held {
@@ -195,8 +198,11 @@ impl EdgeController {
             let fragment = self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread));
             workloads.insert(workload.name.clone(), fragment);
         }
-        for label in device.labels.keys() {
-            let Some(reference) = label.strip_prefix(labels::WORKLOAD) else { continue };
+        // Its labels say what it has; for a moment after it was served for the first time only its state does.
+        let labels = device.labels.keys().filter_map(|label| label.strip_prefix(labels::WORKLOAD));
+        let state = self.states.get(&(namespace.clone(), name.clone()));
+        let known = state.into_iter().flat_map(|state| state.wanted.keys()).map(String::as_str);
+        for reference in labels.chain(known) {
             if let Some(problem) = self.workloads.refused(namespace, reference) {
                 let lack = || Err(Lack::Problems(vec![problem.clone()]));
                 workloads.entry(reference.to_owned()).or_insert_with(lack);

@@ -86,8 +86,6 @@ pub struct EdgeController {
     fragments: HashMap<(String, String), Result<Arc<Fragment>, Lack>>,
     sets: Sets,
     sources: Sources,
-    /// Kinds whose CRD was deleted, and since when it is there again.
-    lost_crds: HashMap<WorkloadKind, Option<Instant>>,
     event_limits: EventLimits,
     flips: Flips,
     roll: Roll,
@@ -228,7 +226,6 @@ impl EdgeController {
             fragments: HashMap::new(),
             sets: Sets::default(),
             sources: Sources::default(),
-            lost_crds: HashMap::new(),
             event_limits: EventLimits::default(),
             flips: Flips::default(),
             roll: Roll::default(),

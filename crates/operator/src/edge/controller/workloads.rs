@@ -26,12 +26,8 @@ use crate::process::clock;
 
 /// From the answer to one write of a workload's status to the next.
 const PAUSE: Duration = Duration::from_secs(5);
-/// After a CRD was deleted and is there again, its objects may be missing for so long before that means anything.
-const CRD_IS_BACK: Duration = Duration::from_secs(300);
 /// From an edit to the first status of it.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
-/// From a read that failed to the next.
-const READ_AGAIN: Duration = Duration::from_secs(2);
 /// What the keys of workloads begin with in the work queue.
 const KEY: &str = "/workload/";
 
@@ -71,10 +67,8 @@ impl EdgeController {
             WatchEvent::There(seen) => self.see_workload(*seen),
             WatchEvent::Left(seen) => self.confirm_end(seen.facts),
             WatchEvent::Synced => {
-                if !self.has_lost_crd(kind) {
-                    let changes = self.workloads.end(kind, namespace);
-                    changes.into_iter().for_each(|change| self.workload_changed(change));
-                }
+                let missing = self.workloads.end(kind, namespace);
+                missing.into_iter().for_each(|facts| self.confirm_end(facts));
                 self.known(Unlisted::Workloads(kind, namespace.to_owned()));
             }
         }
@@ -85,6 +79,21 @@ impl EdgeController {
         let key = (facts.kind, facts.namespace.clone(), facts.name.clone());
         self.records.entry(key).or_default().status = status;
         let change = self.workloads.see(facts);
+        self.workload_changed(change);
+    }
+
+    /// What a write of ours has found. It may be gone by now, and is not brought back by that.
+    fn wrote_workload(&mut self, seen: SeenWorkload) {
+        let SeenWorkload { facts, status } = seen;
+        let is_it = |known: &WorkloadFacts| known.kind == facts.kind && known.uid == facts.uid;
+        let mut known = self.workloads.of_name(&facts.namespace, &facts.name);
+        if !known.any(|judged| is_it(judged.facts)) {
+            return;
+        }
+        drop(known);
+        let key = (facts.kind, facts.namespace.clone(), facts.name.clone());
+        self.records.entry(key).or_default().status = status;
+        let change = self.workloads.wrote(facts);
         self.workload_changed(change);
     }
 
@@ -105,22 +114,10 @@ impl EdgeController {
             tracing::warn!(
                 "the CRD of {kind}s was deleted: devices keep {namespace}/{name}, because nobody has said that it shall go"
             );
-            self.lost_crds.insert(kind, None);
             return;
         }
         let change = self.workloads.lose(facts.kind, &facts.namespace, &facts.name, &facts.uid);
         self.workload_changed(change);
-    }
-
-    /// A list of a kind is complete, so its CRD is there. Whether it was deleted and is back for a short while only: what is not in
-    /// the list then was not deleted by anybody.
-    fn has_lost_crd(&mut self, kind: WorkloadKind) -> bool {
-        let Some(back) = self.lost_crds.get_mut(&kind) else { return false };
-        let lasts = back.get_or_insert_with(Instant::now).elapsed() < CRD_IS_BACK;
-        if !lasts {
-            self.lost_crds.remove(&kind);
-        }
-        lasts
     }
 
     fn workload_changed(&mut self, change: Change) {
@@ -220,14 +217,14 @@ impl EdgeController {
             );
         }
         let consequences = self.sources.was_read(&read);
-        self.follow_up(consequences);
-        if read.result.is_err() {
+        if let Some(again) = consequences.again {
             let (inputs, source) = (self.inputs.clone(), read.source);
             tokio::spawn(async move {
-                tokio::time::sleep(READ_AGAIN).await;
+                tokio::time::sleep_until(again).await;
                 let _ = inputs.send(Input::SourceAgain(source)).await;
             });
         }
+        self.follow_up(consequences);
     }
 
     pub(super) fn source_again(&mut self, source: &Source) {
@@ -372,7 +369,7 @@ impl EdgeController {
             }
         }
         if let Ok(Some(seen)) = written {
-            self.see_workload(*seen);
+            self.wrote_workload(*seen);
         }
         self.queue.enqueue_at(&queue_key(key), again);
     }

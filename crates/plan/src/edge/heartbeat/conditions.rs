@@ -15,6 +15,7 @@ use crate::time::{after, later};
 
 const READY: &str = "Ready";
 const SYNCED: &str = "Synced";
+pub(super) const CONFIGURED: &str = "Configured";
 const NOT_SUPPORTED: &str = "NotSupportedByAgent";
 
 /// Reasons where all is well, or nobody knows yet. The others are in [`EdgeReason`].
@@ -23,6 +24,9 @@ pub const CARRIED_OUT: &str = "CarriedOut";
 pub const IN_PROGRESS: &str = "InProgress";
 pub const COMPLETE: &str = "Complete";
 pub const AVAILABLE: &str = "Available";
+
+/// What the sentence of a device begins with whose latest configuration cannot be made.
+pub(super) const KEEPS: &str = "the device keeps the configuration it has: ";
 
 /// A device may take so many seconds for a new configuration before that is worth a word.
 const BEHIND: i64 = 60;
@@ -167,11 +171,11 @@ fn problems<'a>(view: &'a StatusView<'_>) -> impl Iterator<Item = (Option<&'a st
 fn configured(view: &StatusView<'_>) -> Said {
     let Some((_, first)) = problems(view).next() else {
         let message = "all that the device is to have can be sent".to_owned();
-        return Said { type_: "Configured", status: "True", reason: COMPLETE, message };
+        return Said { type_: CONFIGURED, status: "True", reason: COMPLETE, message };
     };
     let mut message = String::new();
     if view.held {
-        message.push_str("the device keeps the configuration it has: ");
+        message.push_str(KEEPS);
     }
     let (mut told, count) = (0, problems(view).count());
     for (workload, problem) in problems(view) {
@@ -187,7 +191,7 @@ fn configured(view: &StatusView<'_>) -> Said {
     if told < count {
         message.push_str(&format!("; and {} more", count - told));
     }
-    Said { type_: "Configured", status: "False", reason: first.reason.as_str(), message }
+    Said { type_: CONFIGURED, status: "False", reason: first.reason.as_str(), message }
 }
 
 /// Only for a device that is to have a bucket.

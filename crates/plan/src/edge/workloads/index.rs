@@ -135,21 +135,18 @@ impl Workloads {
         self.lists.insert((kind, namespace.to_owned()), Listing::default());
     }
 
-    /// That list is complete. Returns what it means that some are gone.
-    pub fn end(&mut self, kind: WorkloadKind, namespace: &str) -> Vec<Change> {
+    /// That list is complete. Returns what is not in it, in the order of names. It stays until somebody has found out that it was
+    /// deleted, see [`lose`](Self::lose): it is gone from the list, too, when it is its CRD that was.
+    pub fn end(&mut self, kind: WorkloadKind, namespace: &str) -> Vec<WorkloadFacts> {
         let list = self.lists.remove(&(kind, namespace.to_owned()));
         let Some((list, here)) = list.zip(self.namespaces.get(namespace)) else {
             return Vec::new();
         };
-        let is_gone = |name: &&String, slot: &Slot| slot.has(kind) && !list.seen.contains(*name);
-        let gone = here.slots.iter().filter(|(name, slot)| is_gone(name, slot));
-        let mut gone: Vec<String> = gone.map(|(name, _)| name.clone()).collect();
-        gone.sort();
-        gone.iter()
-            .map(|name| {
-                self.change(namespace, name, |slot| slot.known.retain(|k| k.facts.kind != kind))
-            })
-            .collect()
+        let unseen = here.slots.iter().filter(|(name, _)| !list.seen.contains(*name));
+        let known = unseen.flat_map(|(_, slot)| &slot.known).map(|known| &known.facts);
+        let mut missing: Vec<_> = known.filter(|facts| facts.kind == kind).cloned().collect();
+        missing.sort_by(|one, other| one.name.cmp(&other.name));
+        missing
     }
 
     /// A watch, a list or a live read says that this is there.
@@ -230,10 +227,6 @@ impl Workloads {
 }
 
 impl Slot {
-    fn has(&self, kind: WorkloadKind) -> bool {
-        self.known.iter().any(|known| known.facts.kind == kind)
-    }
-
     /// The one that has the name: the oldest. One that cannot be sent has it too, or a mistake in an edit would put another
     /// pod in its place.
     fn holder(&self) -> Option<&Known> {

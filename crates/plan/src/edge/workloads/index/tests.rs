@@ -129,9 +129,10 @@ fn a_list_is_the_truth_but_for_what_we_wrote_meanwhile() {
     let _ = workloads.wrote(for_all("written", 60));
     let _ = workloads.see(for_all("written", 40));
     let _ = workloads.see(for_all("web", 40));
-    let gone = workloads.end(KIND, "a");
-    let told = gone.iter().map(|change| (change.name.as_str(), change.after.is_none()));
-    assert_eq!(told.collect::<Vec<_>>(), [("gone", true)]);
+    let missing = workloads.end(KIND, "a");
+    assert_eq!(missing.iter().map(|facts| facts.name.as_str()).collect::<Vec<_>>(), ["gone"]);
+    let change = workloads.lose(KIND, "a", "gone", &missing[0].uid);
+    assert_eq!((change.name.as_str(), change.after), ("gone", None));
     assert_eq!(version(&workloads, "web"), Some(40), "restored from a backup");
     assert_eq!(version(&workloads, "written"), Some(60));
     assert_eq!(names(&workloads, "one", ""), "old web written");
@@ -271,7 +272,9 @@ fn take(step: Step, version: u64, world: &mut World, workloads: &mut Workloads) 
             workloads.begin(kind, "a");
             let there = world.values().filter(|facts| facts.kind == kind);
             let seen: Vec<Change> = there.map(|facts| workloads.see(facts.clone())).collect();
-            seen.into_iter().chain(workloads.end(kind, "a")).collect()
+            let missing = workloads.end(kind, "a");
+            let lost = missing.iter().map(|of| workloads.lose(kind, "a", &of.name, &of.uid));
+            seen.into_iter().chain(lost.collect::<Vec<_>>()).collect()
         }
     }
 }
