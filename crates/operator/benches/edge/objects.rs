@@ -13,6 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use flashjob_sim::cluster::{Call, CallFate, Gate};
 use flashjob_sim::edge::{EdgeSite, Manner};
+use flashjob_sim::{PATIENCE, eventually};
 use futures::{StreamExt, TryStreamExt, stream};
 use http::header::CONTENT_TYPE;
 use kube::Client;
@@ -50,6 +51,11 @@ impl Template {
         let _operator = site.operator_with(&[], Some(&gate)).await?;
         let device = name(0);
         site.registered(&device, Manner::Ours).await?;
+        eventually("the status of the first heartbeat", PATIENCE, async || {
+            let status = site.devices().get(&device).await?.status.unwrap_or_default();
+            Ok(status.phase.is_some().then_some(()))
+        })
+        .await?;
         let mut calls = gate.calls();
         calls.retain(|call| call.resource() == "edgedevices");
         let uids = calls.iter().filter_map(Call::json);

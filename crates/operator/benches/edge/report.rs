@@ -10,7 +10,8 @@ use crate::requests::Requests;
 
 /// Registrations a second, at least.
 const REGISTRATIONS: f64 = 50.0;
-const WRITES: f64 = 4.0;
+/// Four from enrolment to first use, and the status of the first heartbeat.
+const WRITES: f64 = 5.0;
 /// Times the CPU of the floor, at most.
 const REQUEST: f64 = 1.5;
 
