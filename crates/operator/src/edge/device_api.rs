@@ -245,13 +245,16 @@ impl DeviceApi {
         self.shared.metrics.heartbeat();
         let place = (namespace, call.device.as_str().to_owned());
         let report = Report::of(&heartbeat);
-        let report = self.shared.beats.hear(&place, &report, call.now).then_some(report);
+        let is_new = self.shared.hear(&place, &report);
+        let report = is_new.then_some(report);
         let (events, more_events) = events::of(&heartbeat);
         if report.is_some() || !events.is_empty() {
+            let all_events = events.len() + more_events;
             let new = NewHeartbeat { place: place.clone(), report, events, more_events };
             if self.inputs.try_send(Input::Heartbeat(Box::new(new))).is_err() {
-                // It says so again.
+                // It says so again, but for the events.
                 self.shared.beats.forget(&place);
+                self.shared.metrics.events_dropped(all_events);
             }
         }
         Ok(DeviceAnswer::empty(StatusCode::OK))
@@ -286,7 +289,7 @@ impl DeviceApi {
             issued: call.now,
             not_after: offer.life.not_after,
             labels: hardware.as_ref().map(observe::hardware_labels).unwrap_or_default(),
-            hardware: hardware.as_ref().map(observe::hardware_hash),
+            hardware: hardware.as_ref().map(observe::hardware_facts),
         };
         let said = Said { hardware, model: None };
         let outcome = self.outcome(call, Wish::Registration(wish), said).await?;

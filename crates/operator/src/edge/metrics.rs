@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flashjob_plan::edge::refusal::Refusal;
+use jiff::Timestamp;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -28,17 +29,35 @@ struct Inner {
     registrations: Counter,
     refusals: Family<CauseLabel, Counter>,
     heartbeats: Counter,
+    missed: Counter,
     control_messages: Counter,
     disconnects: Counter,
     renders: Counter,
     status_writes: Counter,
     events_dropped: Counter,
     devices: Family<StateLabel, Gauge>,
+    held: Gauge,
+    behind: Gauge,
+    behind_seconds: Gauge,
+    behind_since: Mutex<Option<Timestamp>>,
+    expiring: Gauge,
     ca_days: Gauge<f64, AtomicU64>,
     server_days: Gauge<f64, AtomicU64>,
     problems: Gauge,
     certificates: Mutex<Option<watch::Receiver<Arc<Certificates>>>>,
     flotta: FlottaCounters,
+}
+
+/// What devices lack.
+pub struct Lacks {
+    /// They keep the configuration they have, because the latest cannot be made.
+    pub held: usize,
+    /// They report, and have not carried out the configuration they are given.
+    pub behind: usize,
+    /// Since when that is so of one of them at the longest.
+    pub behind_since: Option<Timestamp>,
+    /// Their certificates end soon.
+    pub expiring: usize,
 }
 
 /// Flotta's counters, under their names.
@@ -70,6 +89,11 @@ impl EdgeMetrics {
         r.register("refusals", "Devices that were told no, and why", inner.refusals.clone());
         r.register("heartbeats", "Heartbeats that were taken", inner.heartbeats.clone());
         r.register(
+            "missed_heartbeats",
+            "Heartbeats that did not come; of a device that is missing, the first three",
+            inner.missed.clone(),
+        );
+        r.register(
             "control_messages",
             "What devices said about their connection",
             inner.control_messages.clone(),
@@ -87,6 +111,26 @@ impl EdgeMetrics {
             inner.events_dropped.clone(),
         );
         r.register("devices", "Devices by whether they report", inner.devices.clone());
+        r.register(
+            "configurations_held",
+            "Devices that keep the configuration they have, because the latest cannot be made",
+            inner.held.clone(),
+        );
+        r.register(
+            "devices_behind",
+            "Devices that report, and have not carried out the configuration they are given",
+            inner.behind.clone(),
+        );
+        r.register(
+            "oldest_behind_seconds",
+            "For how long the one of them has been given it that has had most time",
+            inner.behind_seconds.clone(),
+        );
+        r.register(
+            "device_certificates_expiring",
+            "Devices whose certificate ends within a fortnight, or has ended",
+            inner.expiring.clone(),
+        );
         r.register("ca_days", "Days until the CA ends", inner.ca_days.clone());
         r.register(
             "server_certificate_days",
@@ -124,6 +168,9 @@ impl EdgeMetrics {
     }
 
     fn refresh(&self) {
+        let since = *self.inner.behind_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = since.map(|since| clock::now().duration_since(since).as_secs().max(0));
+        self.inner.behind_seconds.set(seconds.unwrap_or_default());
         let known = self.inner.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(certificates) = known.as_ref().map(|known| known.borrow().clone()) else { return };
         let now = clock::now();
@@ -154,6 +201,24 @@ impl EdgeMetrics {
     pub fn heartbeat(&self) {
         self.inner.heartbeats.inc();
         self.inner.flotta.heartbeats.inc();
+    }
+
+    pub fn missed(&self, heartbeats: u32) {
+        self.inner.missed.inc_by(heartbeats.into());
+    }
+
+    /// What devices lack, counted anew.
+    pub fn lacks(&self, lacks: Lacks) {
+        let Lacks { held, behind, behind_since, expiring } = lacks;
+        let gauges = [
+            (&self.inner.held, held),
+            (&self.inner.behind, behind),
+            (&self.inner.expiring, expiring),
+        ];
+        for (gauge, count) in gauges {
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        *self.inner.behind_since.lock().unwrap_or_else(PoisonError::into_inner) = behind_since;
     }
 
     pub fn rendered(&self) {

@@ -18,6 +18,7 @@ mod certificates;
 mod controller;
 mod crds;
 mod device_api;
+mod events;
 mod input;
 mod metrics;
 mod observe;

@@ -5,7 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use flashjob_api::edge::{self, Hardware};
-use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts, StatusFacts};
+use flashjob_plan::edge::facts::{
+    EdgeDeviceFacts, HARDWARE_PARTS, HardwareFacts, SignedRequestFacts, StatusFacts,
+};
 use flashjob_plan::edge::keys::{self, Keys};
 use flashjob_plan::edge::workloads::{
     WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec,
@@ -94,7 +96,7 @@ fn bounded(part: &Value, most: usize) -> Result<(), String> {
 
 fn status(status: &Value) -> StatusFacts {
     let Some(fields) = status.as_object() else { return StatusFacts::default() };
-    let hardware = fields.get("hardware").filter(|hardware| !hardware.is_null()).map(hash);
+    let hardware = fields.get("hardware").filter(|hardware| !hardware.is_null()).map(parts);
     let rest: Map<_, _> = fields
         .iter()
         .filter(|(field, _)| *field != "hardware")
@@ -167,15 +169,20 @@ fn short(text: Option<&Value>) -> Option<String> {
 }
 
 /// What a device says of its hardware, as it is kept.
-pub fn hardware_hash(hardware: &Hardware) -> u64 {
-    hash(&serde_json::to_value(hardware).unwrap_or_default())
+pub fn hardware_facts(hardware: &Hardware) -> HardwareFacts {
+    parts(&serde_json::to_value(hardware).unwrap_or_default())
 }
 
-/// Keys of an object are in order in a `Value`, so equal ones have equal texts.
-fn hash(value: &Value) -> u64 {
+fn parts(hardware: &Value) -> HardwareFacts {
+    let part = |name| hardware.get(name).filter(|part| !part.is_null()).map_or(0, hash);
+    HardwareFacts(HARDWARE_PARTS.map(part))
+}
+
+/// Never 0. Keys of an object are in order in a `Value`, so equal ones have equal texts.
+fn hash(value: &Value) -> u32 {
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
-    hasher.finish()
+    u32::try_from(hasher.finish() >> 32).unwrap_or_default().max(1)
 }
 
 const HARDWARE_LABELS: [&str; 6] = [

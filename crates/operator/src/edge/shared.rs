@@ -6,12 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use flashjob_plan::edge::devices::Devices;
 use flashjob_plan::edge::facts::Settings;
+use flashjob_plan::edge::heartbeat::report::Report;
 use tokio::sync::watch;
 
 use super::beats::Beats;
 use super::certificates::Certificates;
 use super::metrics::EdgeMetrics;
 use super::served::ServedConfigurations;
+use super::tombstones::Place;
 use super::waiting::Waiting;
 use crate::process::client::WriteWindow;
 
@@ -49,6 +51,17 @@ impl Shared {
 
     pub fn change(&self) -> RwLockWriteGuard<'_, Devices> {
         self.devices.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A heartbeat. Whether it says anything new; also if the device is not known here yet.
+    pub fn hear(&self, place: &Place, report: &Report) -> bool {
+        let is_served = || {
+            let configuration = self.served.get(place).and_then(|served| served.configuration);
+            configuration.is_some_and(|served| report.version == Some(served.version()))
+        };
+        let heard = self.beats.hear(place, report, is_served);
+        self.metrics.missed(heard.as_ref().map_or(0, |heard| heard.missed));
+        heard.is_none_or(|heard| heard.is_new)
     }
 
     /// Something has changed, and can be seen by now, that this device may be concerned by.

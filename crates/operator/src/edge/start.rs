@@ -80,7 +80,6 @@ pub async fn run(
         shared: shared.clone(),
         inputs: inputs.clone(),
         pool,
-        recorder: process.recorder,
         metrics: process.metrics,
         home,
     });

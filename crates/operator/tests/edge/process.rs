@@ -1,13 +1,17 @@
 //! The process around Edge: its rights, its roles for people, its metrics and its health.
 
 use anyhow::Result;
+use flashjob_api::edge::EdgeDeployment;
 use flashjob_sim::edge::site::EdgeSite;
-use flashjob_sim::edge::{Identity, Manner};
+use flashjob_sim::edge::{Device, Identity, Manner};
 use flashjob_sim::http::{answers, free_address, get};
+use flashjob_sim::{PATIENCE, eventually};
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReview};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+
+use super::heartbeats::{deploy, seen};
 
 const GROUP: &str = "management.project-flotta.io";
 
@@ -116,6 +120,29 @@ async fn who_may_look_may_not_change_and_who_may_edit_may_not_read_keys() -> Res
     Ok(())
 }
 
+/// Has a device run something, and say more than anybody wants to read; then that cannot be sent any more.
+async fn keeps_what_it_has(site: &EdgeSite, device: &Device) -> Result<()> {
+    deploy(site, &["web"]).await?;
+    eventually("a workload to run", PATIENCE, async || {
+        device.fetch_configuration().await?;
+        Ok(device
+            .read(|l| l.configuration().is_some_and(|c| !c.workloads.is_empty()))
+            .then_some(()))
+    })
+    .await?;
+    (0..15).for_each(|_| device.say_event("Failed", "no such image", "warn"));
+    device.heartbeat().await?;
+    let runs = |found: &Value| found["status"]["running"] == "1/1";
+    seen(site, device.id(), "it runs", runs).await?;
+    let env_from = json!([{ "secretRef": { "name": "not-there" } }]);
+    let container = json!({ "name": "web", "image": "nginx:1", "envFrom": env_from });
+    let spec = json!({ "pod": { "spec": { "containers": [container] } } });
+    let deployments: Api<EdgeDeployment> = site.api();
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    deployments.patch("web", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_tell_what_happened_and_name_no_device() -> Result<()> {
     let site = EdgeSite::new().await?;
@@ -130,12 +157,26 @@ async fn metrics_tell_what_happened_and_name_no_device() -> Result<()> {
     let device = site.registered("pump-7", Manner::Flotta).await?;
     device.say_connection_status().await?;
     assert_eq!(device.with(Identity::Registration).register().await?.code(), 403);
+    keeps_what_it_has(&site, &device).await?;
+    // What devices lack is counted now and then.
+    answers(metrics, "/metrics", 200, "edge_configurations_held 1\n").await?;
     let (_, text) = get(metrics, "/metrics").await?;
     for line in [
         "edge_is_leader 1\n",
         "edge_registrations_total 1\n",
         "edge_refusals_total{cause=\"key_in_use\"} 1\n",
-        "edge_heartbeats_total 1\n",
+        "edge_heartbeats_total 2\n",
+        "edge_missed_heartbeats_total 0\n",
+        "edge_devices{state=\"reporting\"} 1\n",
+        "edge_devices{state=\"missing\"} 0\n",
+        "edge_devices{state=\"unknown\"} 0\n",
+        "edge_configurations_held 1\n",
+        "edge_devices_behind 0\n",
+        "edge_oldest_behind_seconds 0\n",
+        "edge_device_certificates_expiring 0\n",
+        "edge_events_dropped_total 5\n",
+        "edge_renders_total ",
+        "edge_status_writes_total ",
         "edge_control_messages_total 1\n",
         "edge_requests_total{operation=\"registration\",code=\"200\"} 1\n",
         "edge_requests_total{operation=\"registration\",code=\"403\"} 1\n",
@@ -151,7 +192,7 @@ async fn metrics_tell_what_happened_and_name_no_device() -> Result<()> {
         "flotta_api_edge_devices_unregistration 0",
         "flotta_api_edge_devices_failed_authentication 0",
         "flotta_api_edge_devices_invalid_owner 0",
-        "flotta_api_edge_devices_heartbeat 1",
+        "flotta_api_edge_devices_heartbeat 2",
         "# EOF",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");

@@ -31,10 +31,36 @@ pub struct EdgeDeviceFacts {
 pub struct StatusFacts {
     /// There is one, whatever it says.
     pub is_there: bool,
-    /// A hash of `status.hardware`.
-    pub hardware: Option<u64>,
+    /// What `status.hardware` says.
+    pub hardware: Option<HardwareFacts>,
     /// All the rest, as JSON. There are as many of these as there are devices, and it is shorter than what it says.
     pub rest: Option<Arc<str>>,
+}
+
+/// What a device is made of, as hashes of its parts: most heartbeats say something of it again, and as a rule nothing is new.
+/// 0 is a part that is not mentioned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HardwareFacts(pub [u32; HARDWARE_PARTS.len()]);
+
+/// The parts, as the status names them.
+pub const HARDWARE_PARTS: [&str; 10] = [
+    "hostname",
+    "boot",
+    "cpu",
+    "memory",
+    "systemVendor",
+    "interfaces",
+    "disks",
+    "gpus",
+    "hostDevices",
+    "mounts",
+];
+
+impl HardwareFacts {
+    /// Whether all that is said here is known already.
+    pub fn knows(&self, said: &Self) -> bool {
+        self.0.iter().zip(said.0).all(|(known, said)| said == 0 || *known == said)
+    }
 }
 
 impl StatusFacts {

@@ -17,7 +17,7 @@ use super::auth::{self, Access, Operation, Record};
 use super::certificate::{CertificateFacts, Holder};
 use super::device_id::DeviceId;
 use super::devices::Entry;
-use super::facts::{EdgeDeviceFacts, Settings};
+use super::facts::{EdgeDeviceFacts, HardwareFacts, Settings};
 use super::finalizers;
 use super::keys::{CaId, Fingerprint, Keys};
 use super::place::{self, Place};
@@ -58,8 +58,8 @@ pub struct CertificateWish {
     pub not_after: Timestamp,
     /// Labels for what the device is made of.
     pub labels: BTreeMap<String, String>,
-    /// A hash of what the device says it is made of; `None` if it says nothing, or if that could not be written.
-    pub hardware: Option<u64>,
+    /// What the device says it is made of; `None` if it says nothing, or if that could not be written.
+    pub hardware: Option<HardwareFacts>,
 }
 
 /// What comes next.

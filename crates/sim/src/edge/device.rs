@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flashjob_api::edge::wire::{Event, UpgradeStatus, WorkloadStatus};
 use tokio::sync::watch;
 
 pub use self::operations::As;
@@ -87,7 +88,7 @@ impl Device {
             wire: Wire::new(options.wire.clone(), options.seed),
             data,
             second,
-            state: Mutex::new(State::new(registration, own, options.seed)),
+            state: Mutex::new(State::new(&options.id, registration, own, options.seed)),
             ledger: Mutex::new(ledger),
             joined: watch::Sender::new(true),
             options,
@@ -135,7 +136,30 @@ impl Device {
 
     /// From now on its heartbeats say this of a workload, in Podman's words, whose word is Running otherwise.
     pub fn set_workload(&self, name: &str, status: &str) {
-        lock(&self.0.state).workloads.insert(name.to_owned(), status.to_owned());
+        let status = status.to_owned();
+        self.set_workload_status(name, WorkloadStatus { status, ..WorkloadStatus::default() });
+    }
+
+    /// The same with all else that there is to say of it. The original's agent has no word for exit codes, messages and restarts.
+    pub fn set_workload_status(&self, name: &str, said: WorkloadStatus) {
+        let said = WorkloadStatus { name: name.to_owned(), ..said };
+        lock(&self.0.state).workloads.insert(name.to_owned(), said);
+    }
+
+    /// Something happens on it. Its next heartbeat says so.
+    pub fn say_event(&self, reason: &str, message: &str, type_: &str) {
+        let [reason, message, type_] = [reason, message, type_].map(str::to_owned);
+        lock(&self.0.state).events.push(Event { reason, message, type_ });
+    }
+
+    /// From now on its heartbeats say this of its operating system.
+    pub fn set_upgrade(&self, upgrade: UpgradeStatus) {
+        lock(&self.0.state).upgrade = upgrade;
+    }
+
+    /// From now on it has another name as a host.
+    pub fn set_hostname(&self, hostname: &str) {
+        lock(&self.0.state).mutable_hardware.hostname = hostname.to_owned();
     }
 
     /// After it was told to disconnect it asks to be let in again: ours is told to by hand, the original's is restarted.

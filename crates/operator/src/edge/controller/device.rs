@@ -8,13 +8,14 @@ use flashjob_plan::edge::configuration::{
     Configuration, Fragment, Lack, Membership, Needs, RenderedSettings, Serve, SettingsText,
     Wanted, effective, heartbeat_period, render_settings, serve, unsupported,
 };
-use flashjob_plan::edge::facts::EdgeDeviceFacts;
+use flashjob_plan::edge::facts::{EdgeDeviceFacts, HardwareFacts, StatusFacts};
 use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::report::{Report, Told};
 use flashjob_plan::edge::heartbeat::status::DEPLOYING;
 use flashjob_plan::edge::heartbeat::told;
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::problem::Problem;
+use jiff::Timestamp;
 
 use super::EdgeController;
 use crate::edge::beats::Beat;
@@ -47,11 +48,14 @@ pub struct DeviceState {
     may_run: BTreeSet<String>,
     /// Workloads that are others in the configuration that is served than in the one that the device has carried out.
     pub unsynced: BTreeSet<String>,
-    /// A hash of the hardware that was written last.
-    pub hardware: Option<u64>,
-    /// It reports, and is behind, by the status that was decided last.
+    /// The hardware that was written last.
+    pub hardware: Option<HardwareFacts>,
+    /// Its status as this process has written it, or found it with nothing to add.
+    pub settled: Option<StatusFacts>,
+    /// By the status that was decided last: it reports; it is behind, and since when; its certificate ends soon.
     pub reporting: bool,
-    pub behind: bool,
+    pub behind: Option<Timestamp>,
+    pub expiring: bool,
     pub throttle: Throttle,
 }
 
@@ -181,7 +185,7 @@ impl EdgeController {
         let beat = beats.entry(place.clone()).or_insert_with(|| {
             let remembered = self.remembered.remove(&format!("{}/{}", place.0, place.1));
             let liveness = remembered.unwrap_or_else(|| Liveness::new(period_seconds));
-            Beat::new(liveness, clock::now(), self.started)
+            Beat::new(liveness, self.shared.beats.now(), self.started)
         });
         beat.liveness.give(period_seconds);
     }

@@ -24,7 +24,6 @@ use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::roll::Roll;
 use flashjob_plan::edge::workloads::{WorkloadKind, Workloads};
 use jiff::Timestamp;
-use kube::runtime::events::Recorder;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -55,7 +54,6 @@ pub struct Surroundings {
     pub shared: Arc<Shared>,
     pub inputs: mpsc::Sender<Input>,
     pub pool: Pool,
-    pub recorder: Recorder,
     pub metrics: SystemMetrics,
     /// Our own namespace.
     pub home: String,
@@ -65,12 +63,13 @@ pub struct EdgeController {
     shared: Arc<Shared>,
     inputs: mpsc::Sender<Input>,
     pool: Pool,
-    recorder: Recorder,
     metrics: SystemMetrics,
     home: String,
     queue: Queue,
-    /// When this process began.
+    /// When this process began to serve devices.
     started: Timestamp,
+    /// When it was counted last what devices lack.
+    surveyed: Option<Instant>,
     /// What has to be known before anything is decided.
     unlisted: HashSet<Unlisted>,
     /// Names for which something is under way or waits.
@@ -153,6 +152,8 @@ impl Controller for EdgeController {
         names.iter().for_each(|name| self.queue.enqueue_at(name, Instant::now()));
         self.forget_the_gone();
         self.sweep();
+        // Nobody could be heard before.
+        self.started = self.shared.beats.now();
         self.shared.set_ready();
     }
 
@@ -197,7 +198,7 @@ impl Controller for EdgeController {
 
 impl EdgeController {
     pub fn new(surroundings: Surroundings) -> Self {
-        let Surroundings { shared, inputs, pool, recorder, metrics, home } = surroundings;
+        let Surroundings { shared, inputs, pool, metrics, home } = surroundings;
         let mut unlisted =
             HashSet::from([Unlisted::Requests, Unlisted::Tombstones, Unlisted::Roll]);
         for namespace in &shared.settings.namespaces {
@@ -207,15 +208,16 @@ impl EdgeController {
             unlisted.extend(SetKind::ALL.map(|kind| Unlisted::Sets(kind, here())));
             unlisted.extend(SourceKind::ALL.map(|kind| Unlisted::Sources(kind, here())));
         }
+        let started = shared.beats.now();
         Self {
             shared,
             inputs,
             pool,
-            recorder,
             metrics,
             home,
             queue: Queue::default(),
-            started: clock::now(),
+            started,
+            surveyed: None,
             unlisted,
             keys: HashMap::new(),
             tombstones: Tombstones::default(),

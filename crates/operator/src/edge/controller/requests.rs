@@ -78,7 +78,7 @@ impl EdgeController {
     }
 
     /// Works out what the devices of this name are to have.
-    fn look_at_devices(&mut self, name: &str) -> Vec<(Place, EdgeDeviceFacts)> {
+    pub(super) fn look_at_devices(&mut self, name: &str) -> Vec<(Place, EdgeDeviceFacts)> {
         let all = self.shared.devices().entry(name).map(|entry| entry.devices.clone());
         let mut devices = all.unwrap_or_default();
         devices.retain(|device| !device.being_deleted);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::EdgeController;
 use crate::edge::act::DeviceStatusWrite;
-use crate::edge::input::{Input, Written};
+use crate::edge::input::{Input, There, Written};
 use crate::edge::observe;
 use crate::edge::tombstones::Place;
 use crate::engine::status::difference;
@@ -27,18 +27,19 @@ impl EdgeController {
     /// Decides what the status of a device says, and has it written when its time has come.
     pub(super) fn tell(&mut self, place: &Place, device: &EdgeDeviceFacts) {
         let before = device.status.value();
-        let Some((status, hardware)) = self.decide_status(place, device, &before) else { return };
+        let known = self.known_status(place, device).unwrap_or_else(|| before.clone());
+        let Some((status, hardware)) = self.decide_status(place, device, &known) else { return };
         let Some(state) = self.states.get_mut(place) else { return };
         let hardware = hardware.filter(|hardware| {
-            let hash = Some(observe::hardware_hash(hardware));
-            hash != device.status.hardware && hash != state.hardware
+            let said = observe::hardware_facts(hardware);
+            let is_there = device.status.hardware.is_some_and(|there| there.knows(&said));
+            !is_there && state.hardware != Some(said)
         });
-        let after = difference(&before, &status, clock::now());
-        let after = after.unwrap_or_else(|| before.clone());
+        let after = difference(&known, &status, clock::now()).unwrap_or(known);
         let pause = match urgency(&before, &after) {
             Urgency::Nothing if hardware.is_none() => {
                 // All that the device has said is in its status.
-                state.report = None;
+                (state.report, state.settled) = (None, Some(device.status.clone()));
                 return;
             }
             Urgency::UploadOnly if hardware.is_none() => UPLOADS_EVERY,
@@ -53,7 +54,7 @@ impl EdgeController {
             return;
         }
         state.throttle.sent(now, 0);
-        state.hardware = hardware.as_ref().map(observe::hardware_hash).or(state.hardware);
+        state.hardware = hardware.as_ref().map(observe::hardware_facts).or(state.hardware);
         let write = DeviceStatusWrite { before, after, hardware };
         let started = self.start(&place.1, &place.0);
         let (device, place, inputs) = (device.clone(), place.clone(), self.inputs.clone());
@@ -63,6 +64,19 @@ impl EdgeController {
             // Nobody listens any more when the process ends.
             let _ = inputs.send(Input::DeviceStatus(place, written)).await;
         });
+    }
+
+    /// The status as it was, if somebody else has written to it since: what the device said last is nowhere else. Of its hardware
+    /// the device has to tell once more.
+    fn known_status(&mut self, place: &Place, device: &EdgeDeviceFacts) -> Option<Value> {
+        let state = self.states.get_mut(place).filter(|state| !state.throttle.busy)?;
+        let settled = state.settled.as_ref().filter(|settled| **settled != device.status)?;
+        let known = settled.value();
+        if settled.hardware != device.status.hardware {
+            state.hardware = None;
+            self.shared.beats.forget(place);
+        }
+        Some(known)
     }
 
     fn decide_status(
@@ -120,9 +134,12 @@ impl EdgeController {
         };
         let told = status.workloads.iter().map(told).collect();
         let changed = std::mem::replace(&mut state.told, told) != state.told || carried_out;
-        let reporting = live == Live::Reporting;
+        // A process that cannot know yet leaves that as it is.
+        let reporting = holds(&status, "Ready", "True");
         let changed = std::mem::replace(&mut state.reporting, reporting) != reporting || changed;
-        state.behind = is_behind(&status);
+        let behind = holds(&status, "Synced", "False") && reporting && !state.held;
+        state.behind = served.filter(|_| behind).map(|served| served.since);
+        state.expiring = holds(&status, "CertificateExpiring", "True");
         if changed {
             let names: Vec<String> = state.wanted.keys().cloned().collect();
             names.iter().for_each(|name| self.recount(&place.0, name));
@@ -144,8 +161,13 @@ impl EdgeController {
             let error = &error.message;
             tracing::warn!(device, namespace, error, "the status of a device could not be written");
         }
+        let there = match &written.there {
+            There::Device(_, Some(device)) if went_well => Some(device.status.clone()),
+            _ => None,
+        };
         self.take_there(&place.1, written.there, None);
         let Some(state) = self.states.get_mut(place) else { return };
+        state.settled = there;
         let now = Instant::now();
         state.throttle.answered(now);
         if went_well {
@@ -159,6 +181,6 @@ impl EdgeController {
     }
 }
 
-fn is_behind(status: &DeviceStatus) -> bool {
-    status.conditions.iter().any(|c| c.type_ == "Synced" && c.status == "False")
+fn holds(status: &DeviceStatus, condition: &str, as_this: &str) -> bool {
+    status.conditions.iter().any(|c| c.type_ == condition && c.status == as_this)
 }

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 /// Between two that turn: 50 in a second.
 const PACE: Duration = Duration::from_millis(20);
+/// So many may turn at a time when none has for a second.
+pub const AT_ONCE: usize = 50;
 /// The same while most are missing: 5 in a second.
 const SLOW: Duration = Duration::from_millis(200);
+const SECOND: Duration = Duration::from_secs(1);
 /// Fewer that are missing are no mass, also of a small fleet.
 const LEAST: usize = 10;
 
@@ -48,13 +51,16 @@ impl Flips {
         self.mass
     }
 
-    /// Ready of one device may turn now; else, when to ask again.
-    pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
-        if now < self.next {
-            return Err(self.next);
+    /// Whether Ready of one device may turn now. Who asks once a second has the turns of that second.
+    pub fn take(&mut self, now: Duration) -> bool {
+        let pace = if self.mass { SLOW } else { PACE };
+        let earliest = now.saturating_add(pace).saturating_sub(SECOND);
+        let next = self.next.max(earliest);
+        let may = next <= now;
+        if may {
+            self.next = next.saturating_add(pace);
         }
-        self.next = now.saturating_add(if self.mass { SLOW } else { PACE });
-        Ok(())
+        may
     }
 }
 
@@ -62,29 +68,36 @@ impl Flips {
 mod tests {
     use super::*;
 
-    /// How many turn in ten seconds, if all want to.
-    fn in_ten_seconds(flips: &mut Flips) -> usize {
-        let turned = (0..10_000).filter(|ms| flips.take(Duration::from_millis(*ms)).is_ok());
-        turned.count()
+    /// How many turn in ten seconds, if all want to and ask so often.
+    fn in_ten_seconds(flips: &mut Flips, every_ms: usize) -> usize {
+        let times = (1_000..11_000).step_by(every_ms);
+        let turned = times.map(|ms| {
+            let now = Duration::from_millis(u64::try_from(ms).unwrap());
+            (0..10 * AT_ONCE).filter(|_| flips.take(now)).count()
+        });
+        turned.sum()
     }
 
     #[test]
-    fn fifty_a_second_turn_and_five_while_most_are_missing() {
-        let mut flips = Flips::default();
-        assert_eq!(flips.count(5_000, 10_000), None);
-        assert_eq!(in_ten_seconds(&mut flips), 500);
-        let mut flips = Flips::default();
-        assert_eq!(flips.count(5_001, 10_000), Some(Mass::Began));
-        assert_eq!(in_ten_seconds(&mut flips), 50);
+    fn fifty_a_second_turn_and_five_while_most_are_missing_however_often_it_is_asked() {
+        for every_ms in [1, 7, 100, 500, 1000] {
+            let mut flips = Flips::default();
+            assert_eq!(flips.count(5_000, 10_000), None);
+            let turned = in_ten_seconds(&mut flips, every_ms);
+            assert!((500..=550).contains(&turned), "{every_ms}: {turned}");
+            let mut flips = Flips::default();
+            assert_eq!(flips.count(5_001, 10_000), Some(Mass::Began));
+            let turned = in_ten_seconds(&mut flips, every_ms);
+            assert!((50..=55).contains(&turned), "{every_ms}: {turned}");
+        }
     }
 
     #[test]
-    fn who_has_to_wait_is_told_how_long() {
+    fn after_a_long_rest_no_more_turn_at_once_than_in_a_second() {
         let mut flips = Flips::default();
-        let second = Duration::from_secs(1);
-        assert_eq!(flips.take(second), Ok(()));
-        let Err(next) = flips.take(second) else { panic!("two at once") };
-        assert_eq!(flips.take(next), Ok(()));
+        let now = Duration::from_secs(1_000_000);
+        assert_eq!((0..1000).filter(|_| flips.take(now)).count(), AT_ONCE);
+        assert!(!flips.take(now + PACE / 2) && flips.take(now + PACE));
     }
 
     #[test]

@@ -79,6 +79,15 @@ impl Liveness {
     /// A heartbeat. Also where the clock has gone back since the last one.
     pub fn beat(&mut self, now: Timestamp) {
         (self.last_seen, self.source) = (seconds(now), Source::Heard);
+    }
+
+    /// Whether the device has been given another period than the one it goes by, for all that is known.
+    pub fn changes_period(&self) -> bool {
+        self.period != self.given
+    }
+
+    /// It goes by the period that it was given.
+    pub fn take_period(&mut self) {
         self.period = self.given;
     }
 
@@ -115,6 +124,16 @@ impl Liveness {
             (_, Some(since)) => Live::Missing { since },
             (_, None) => Live::Never,
         }
+    }
+
+    /// Heartbeats that should have come since the last one: as many as a device may miss at most, and none where nobody knows.
+    pub fn missed(&self, now: Timestamp) -> u32 {
+        if self.source != Source::Heard {
+            return 0;
+        }
+        let (seen, period) = (i64::from(self.last_seen), i64::from(self.period));
+        let periods = now.as_second().saturating_sub(seen).saturating_add(period / 2) / period;
+        u32::try_from(periods.clamp(1, MISSED + 1) - 1).unwrap_or_default()
     }
 
     /// When [`state`](Self::state) turns if the device stays silent; `None` if it has turned.
@@ -192,16 +211,29 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_period_counts_at_once_and_a_shorter_one_from_the_next_heartbeat() {
+    fn a_longer_period_counts_at_once_and_a_shorter_one_once_the_device_has_it() {
         let mut device = heard(0);
         device.give(3600);
         assert_eq!(state(&device, 3 * 3600 - 1), Live::Reporting);
         device.beat(at(3600));
+        device.take_period();
         device.give(5);
         assert_eq!(state(&device, 2 * 3600), Live::Reporting);
         device.beat(at(2 * 3600));
-        assert_eq!(device.period_seconds(), 5);
+        assert_eq!((device.changes_period(), device.period_seconds()), (true, 3600));
+        device.take_period();
+        assert_eq!((device.changes_period(), device.period_seconds()), (false, 5));
         assert_eq!(state(&device, 2 * 3600 + 15), Live::Missing { since: at(2 * 3600) });
+    }
+
+    #[test]
+    fn heartbeats_that_did_not_come_are_three_at_most() {
+        let device = heard(0);
+        let missed = [1, 60, 89, 90, 149, 150, 209, 210, 9_000_000].map(|s| device.missed(at(s)));
+        assert_eq!(missed, [0, 0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(device.missed(at(-500)), 0, "the clock went back");
+        assert_eq!(Liveness::new(60).missed(at(0)), 0);
+        assert_eq!(remembered(-500, -400).missed(at(0)), 0, "somebody else may have heard it");
     }
 
     #[test]

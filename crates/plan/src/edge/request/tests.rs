@@ -51,7 +51,7 @@ fn wish(number: u8) -> Wish {
         issued: now(),
         not_after: after(now(), 30 * 86_400),
         labels: [("device.hostname".to_owned(), "pump".to_owned())].into(),
-        hardware: Some(7),
+        hardware: Some(HardwareFacts([7; 10])),
     })
 }
 
@@ -113,7 +113,9 @@ impl World {
                 device.labels.extend(patch.labels.into_iter().filter_map(set));
                 device.finalizers = patch.finalizers.unwrap_or(device.finalizers.clone());
             }
-            Change::Hardware { .. } => self.entry.devices[0].status.hardware = Some(7),
+            Change::Hardware { .. } => {
+                self.entry.devices[0].status.hardware = Some(HardwareFacts([7; 10]))
+            }
             Change::CreateRequest { namespace } => {
                 self.entry.signed_request = Some(SignedRequestFacts {
                     uid: "r".into(),

@@ -6,8 +6,8 @@
 use anyhow::Result;
 use bytes::Bytes;
 use flashjob_api::edge::wire::{
-    Cpu, Enrolment, Features, HardwareInfo, Heartbeat, Interface, Message, MessageType, Mount,
-    Registration, SystemVendor, UpgradeStatus, WorkloadStatus, directive,
+    Agent, Cpu, Enrolment, Event, Features, HardwareInfo, Heartbeat, Interface, Message,
+    MessageType, Mount, Registration, SystemVendor, UpgradeStatus, WorkloadStatus, directive,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -31,6 +31,16 @@ struct GoMessage<'a> {
     directive: &'a str,
     metadata: (),
     content: Value,
+}
+
+/// How a device is.
+#[derive(Clone, Default)]
+pub(super) struct Said {
+    pub version: String,
+    pub workloads: Vec<WorkloadStatus>,
+    pub events: Vec<Event>,
+    pub upgrade: UpgradeStatus,
+    pub hardware: Option<HardwareInfo>,
 }
 
 /// Writes what one device says.
@@ -72,34 +82,30 @@ impl Pen<'_> {
         self.message(MessageType::Data, directive::REGISTRATION, content)
     }
 
-    /// `workloads` are names and Podman's word for each.
-    pub fn heartbeat(
-        &self,
-        version: &str,
-        workloads: &[(String, String)],
-        hardware: Option<HardwareInfo>,
-    ) -> Result<Bytes> {
+    pub fn heartbeat(&self, said: Said) -> Result<Bytes> {
+        let Said { version, workloads, events, upgrade, hardware } = said;
         let content = match self.manner {
             Manner::Ours => serde_json::to_value(Heartbeat {
                 status: "up".to_owned(),
-                version: version.to_owned(),
-                workloads: workloads.iter().map(status).collect(),
-                upgrade: Some(UpgradeStatus {
-                    current_commit_id: "unknown".to_owned(),
-                    ..UpgradeStatus::default()
-                }),
+                version,
+                workloads,
+                upgrade: Some(upgrade),
+                events,
                 hardware,
+                agent: Some(Agent {
+                    name: Agent::OURS.to_owned(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                }),
                 ..Heartbeat::default()
             })?,
             Manner::Flotta => {
-                let workload = |(name, status): &(String, String)| json!({"name": name, "status": status, "last_data_upload": NEVER});
                 let mut content = json!({
                     "status": "up",
                     "version": version,
-                    "workloads": workloads.iter().map(workload).collect::<Vec<_>>(),
+                    "workloads": workloads.iter().map(workload_in_go).collect::<Vec<_>>(),
                     "playbook-executions": null,
-                    "upgrade": {"current_commit_ID": "unknown"},
-                    "events": null,
+                    "upgrade": upgrade,
+                    "events": Some(events).filter(|events| !events.is_empty()),
                 });
                 if let Some(hardware) = hardware {
                     content["hardware"] = in_go(&hardware)?;
@@ -158,8 +164,10 @@ fn in_go(hardware: &HardwareInfo) -> Result<Value> {
     Ok(value)
 }
 
-fn status((name, status): &(String, String)) -> WorkloadStatus {
-    WorkloadStatus { name: name.clone(), status: status.clone(), ..WorkloadStatus::default() }
+/// The original knows nothing of exit codes, messages and restarts.
+fn workload_in_go(of: &WorkloadStatus) -> Value {
+    let upload = of.last_data_upload.map_or_else(|| NEVER.to_owned(), |at| format!("{at:.3}"));
+    json!({ "name": of.name, "status": of.status, "last_data_upload": upload })
 }
 
 /// What of it may change, which every heartbeat says again.
@@ -217,7 +225,8 @@ mod tests {
 
     #[test]
     fn yggd_writes_every_key_in_its_order() {
-        let written = pen(Manner::Flotta).heartbeat("54429", &[], None).unwrap();
+        let said = Said { version: "54429".into(), ..Said::default() };
+        let written = pen(Manner::Flotta).heartbeat(said).unwrap();
         let id = pen(Manner::Flotta).message_id;
         let wanted = format!(
             "{{\"type\":\"data\",\"message_id\":\"{id}\",\"response_to\":\"\",\"version\":1,\
@@ -237,28 +246,56 @@ mod tests {
         }
     }
 
-    #[test]
-    fn go_says_null_where_it_has_nothing() {
-        let workloads = [("nginx".to_owned(), "Running".to_owned())];
-        let written =
-            pen(Manner::Flotta).heartbeat("1", &workloads, Some(hardware("edge1"))).unwrap();
-        let content = &serde_json::from_slice::<Value>(&written).unwrap()["content"];
-        let keys = ["playbook-executions", "events"];
-        assert!(keys.iter().all(|key| content.get(key) == Some(&Value::Null)), "{content}");
-        assert_eq!(content["workloads"][0]["last_data_upload"], NEVER);
-        assert_eq!(content["hardware"].get("disks"), Some(&Value::Null));
+    fn said() -> Said {
+        let [name, status] = ["nginx", "Exited"].map(str::to_owned);
+        let nginx = WorkloadStatus {
+            name,
+            status,
+            last_data_upload: Some(Timestamp::constant(1_647_787_525, 271_000_000)),
+            exit_code: Some(3),
+            message: Some("no such image".into()),
+            restarts: Some(2),
+        };
+        let other = WorkloadStatus { name: "other".into(), ..WorkloadStatus::default() };
+        let event =
+            Event { reason: "Failed".into(), message: "m".into(), type_: "warn".to_owned() };
+        Said {
+            version: "7".into(),
+            workloads: vec![nginx, other],
+            events: vec![event],
+            hardware: Some(hardware("edge1")),
+            ..Said::default()
+        }
+    }
+
+    fn content(manner: Manner, said: Said) -> Value {
+        let written = pen(manner).heartbeat(said).unwrap();
+        serde_json::from_slice::<Value>(&written).unwrap()["content"].clone()
     }
 
     #[test]
-    fn both_manners_say_the_same_to_who_reads_them() {
-        let workloads = [("nginx".to_owned(), "Exited".to_owned())];
-        let read = |manner| {
-            let written = pen(manner).heartbeat("7", &workloads, Some(hardware("edge1"))).unwrap();
-            let message: Message = serde_json::from_slice(&written).unwrap();
-            let beat: Heartbeat = serde_json::from_value(message.content.clone()).unwrap();
-            (message.type_, message.message_id, message.directive, beat)
-        };
-        assert_eq!(read(Manner::Flotta), read(Manner::Ours));
+    fn go_says_null_where_it_has_nothing_and_nothing_of_ours() {
+        let said = Said { events: Vec::new(), ..said() };
+        let content = content(Manner::Flotta, said);
+        let keys = ["playbook-executions", "events"];
+        assert!(keys.iter().all(|key| content.get(key) == Some(&Value::Null)), "{content}");
+        let upload = "2022-03-20T14:45:25.271Z";
+        let nginx = json!({ "name": "nginx", "status": "Exited", "last_data_upload": upload });
+        assert_eq!(content["workloads"][0], nginx);
+        assert_eq!(content["workloads"][1]["last_data_upload"], NEVER);
+        assert_eq!(content["hardware"].get("disks"), Some(&Value::Null));
+        assert_eq!(content.get("agent"), None);
+    }
+
+    #[test]
+    fn both_manners_say_the_same_to_who_reads_them_but_for_what_is_ours() {
+        let read = |manner| serde_json::from_value::<Heartbeat>(content(manner, said())).unwrap();
+        let (theirs, mut ours) = (read(Manner::Flotta), read(Manner::Ours));
+        assert_eq!(ours.agent.take().map(|agent| agent.name).as_deref(), Some(Agent::OURS));
+        let nginx = &mut ours.workloads[0];
+        let extras = (nginx.exit_code.take(), nginx.message.take(), nginx.restarts.take());
+        assert_eq!(extras, (Some(3), Some("no such image".to_owned()), Some(2)));
+        assert_eq!(theirs, ours);
     }
 
     #[test]

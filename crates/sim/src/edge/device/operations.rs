@@ -46,16 +46,11 @@ impl As<'_> {
 
     /// Says how it is.
     pub async fn heartbeat(&self) -> Result<Answer> {
-        let body = {
-            let pen = self.pen();
-            let state = lock(&self.core.state);
-            let version = state.configuration.as_ref().map_or("", |c| c.version.as_str());
-            pen.heartbeat(version, &state.workload_statuses(), state.hardware(pen.id))?
-        };
+        let said = lock(&self.core.state).says(&self.core.options.id);
+        let body = self.pen().heartbeat(said.clone())?;
         let answer = self.post("data", Operation::Heartbeat, body).await?;
         if answer.status.is_success() {
-            let mut state = lock(&self.core.state);
-            state.hardware_said |= state.configuration.is_some();
+            lock(&self.core.state).was_heard(&said);
         }
         Ok(answer)
     }

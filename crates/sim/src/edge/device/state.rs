@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::edge::wire::{DeviceConfigurationMessage, HardwareInfo};
+use flashjob_api::edge::wire::{
+    DeviceConfigurationMessage, Event, HardwareInfo, UpgradeStatus, WorkloadStatus,
+};
 use flashjob_pki::{CertifiedKey, Chain, PrivateKey};
 
-use super::message::{hardware, mutable_hardware};
+use super::message::{Said, hardware, mutable_hardware};
 use super::{Identity, Manner};
 use crate::SeededRng;
 use crate::edge::credential::{Clock, Credential};
@@ -24,12 +26,17 @@ pub(super) struct State {
     /// The key of a registration that has not succeeded yet. Ours.
     pending: Option<Arc<PrivateKey>>,
     pub configuration: Option<Configuration>,
-    /// What its workloads are said to be, if not running.
-    pub workloads: BTreeMap<String, String>,
+    /// How its workloads are, if not running.
+    pub workloads: BTreeMap<String, WorkloadStatus>,
+    /// What happened since its last heartbeat.
+    pub events: Vec<Event>,
+    pub upgrade: UpgradeStatus,
+    /// What it is made of, as far as that may change.
+    pub mutable_hardware: HardwareInfo,
     /// The original's asks to be let in again when it restarts after a disconnect, though it has kept its certificate.
     pub must_register: bool,
-    /// It has said once what it is made of.
-    pub hardware_said: bool,
+    /// What it has said by now of what it is made of and may change; `None` until it has said all of it.
+    pub hardware_said: Option<HardwareInfo>,
     pub dice: SeededRng,
 }
 
@@ -62,7 +69,13 @@ impl Configuration {
 }
 
 impl State {
-    pub fn new(registration: Arc<Credential>, own: Option<Arc<Credential>>, seed: u64) -> Self {
+    pub fn new(
+        id: &str,
+        registration: Arc<Credential>,
+        own: Option<Arc<Credential>>,
+        seed: u64,
+    ) -> Self {
+        let current_commit_id = "unknown".to_owned();
         Self {
             must_register: own.is_none(),
             registration,
@@ -71,7 +84,10 @@ impl State {
             pending: None,
             configuration: None,
             workloads: BTreeMap::new(),
-            hardware_said: false,
+            events: Vec::new(),
+            upgrade: UpgradeStatus { current_commit_id, ..UpgradeStatus::default() },
+            mutable_hardware: mutable_hardware(id),
+            hardware_said: None,
             // Not the net's choices over again.
             dice: SeededRng::new(!seed),
         }
@@ -139,7 +155,7 @@ impl State {
     /// It was told to disconnect.
     pub fn leave(&mut self, manner: Manner) {
         self.configuration = None;
-        self.hardware_said = false;
+        self.hardware_said = None;
         self.must_register = true;
         if manner == Manner::Ours {
             self.older.extend(self.own.take());
@@ -147,24 +163,50 @@ impl State {
         }
     }
 
-    /// Its workloads, and Podman's word for each.
-    pub fn workload_statuses(&self) -> Vec<(String, String)> {
+    /// What its next heartbeat says.
+    pub fn says(&self, id: &str) -> Said {
         let status = |name: &String| {
-            let status = self.workloads.get(name).map_or("Running", String::as_str);
-            (name.clone(), status.to_owned())
+            let status = self.workloads.get(name).cloned();
+            let (name, running) = (name.clone(), "Running".to_owned());
+            status.unwrap_or(WorkloadStatus { name, status: running, ..WorkloadStatus::default() })
         };
         let workloads = self.configuration.iter().flat_map(|c| &c.workloads);
-        workloads.map(status).collect()
+        Said {
+            version: self.configuration.as_ref().map(|c| c.version.clone()).unwrap_or_default(),
+            workloads: workloads.map(status).collect(),
+            events: self.events.clone(),
+            upgrade: self.upgrade.clone(),
+            hardware: self.hardware(id),
+        }
     }
 
-    /// What the next heartbeat says of the hardware: all of it once, and then what may have changed.
-    pub fn hardware(&self, id: &str) -> Option<HardwareInfo> {
-        let configuration = self.configuration.as_ref().filter(|c| c.include_hardware)?;
-        match (self.hardware_said, configuration.delta) {
-            (false, _) => Some(hardware(id)),
-            (true, false) => Some(mutable_hardware(id)),
-            (true, true) => None,
+    /// It has been heard.
+    pub fn was_heard(&mut self, said: &Said) {
+        // What has happened meanwhile comes behind them.
+        self.events.drain(..said.events.len().min(self.events.len()));
+        if said.hardware.is_some() {
+            self.hardware_said = Some(self.mutable_hardware.clone());
         }
+    }
+
+    /// All of it once; then what may change, or, if it is asked for no more, what has changed.
+    fn hardware(&self, id: &str) -> Option<HardwareInfo> {
+        let configuration = self.configuration.as_ref().filter(|c| c.include_hardware)?;
+        let now = &self.mutable_hardware;
+        let Some(said) = &self.hardware_said else {
+            let HardwareInfo { hostname, interfaces, mounts, .. } = now.clone();
+            return Some(HardwareInfo { hostname, interfaces, mounts, ..hardware(id) });
+        };
+        if !configuration.delta {
+            return Some(now.clone());
+        }
+        let mut changed = now.clone();
+        if said.hostname == now.hostname {
+            changed.hostname = String::new();
+        }
+        changed.interfaces = changed.interfaces.filter(|_| said.interfaces != now.interfaces);
+        changed.mounts = changed.mounts.filter(|_| said.mounts != now.mounts);
+        Some(changed).filter(|changed| *changed != HardwareInfo::default())
     }
 }
 
