@@ -33,6 +33,7 @@ struct Inner {
     renders: Counter,
     status_writes: Counter,
     events_dropped: Counter,
+    claims: Family<ResultLabel, Counter>,
     devices: Family<StateLabel, Gauge>,
     ca_days: Gauge<f64, AtomicU64>,
     server_days: Gauge<f64, AtomicU64>,
@@ -55,6 +56,11 @@ struct FlottaCounters {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CauseLabel {
     cause: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -86,6 +92,7 @@ impl EdgeMetrics {
             "Events of devices that were counted and not written",
             inner.events_dropped.clone(),
         );
+        r.register("claims", "ObjectBucketClaims that were to be made", inner.claims.clone());
         r.register("devices", "Devices by whether they report", inner.devices.clone());
         r.register("ca_days", "Days until the CA ends", inner.ca_days.clone());
         r.register(
@@ -166,6 +173,11 @@ impl EdgeMetrics {
 
     pub fn events_dropped(&self, count: usize) {
         self.inner.events_dropped.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// An ObjectBucketClaim was made, refused by the cluster, or got no answer.
+    pub fn claim(&self, result: &'static str) {
+        self.inner.claims.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// How many devices report, how many are missing, and of how many nobody knows.

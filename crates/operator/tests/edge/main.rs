@@ -18,5 +18,6 @@ mod registration;
 mod replicas;
 mod rotation;
 mod secrets;
+mod storage;
 mod table;
 mod workloads;

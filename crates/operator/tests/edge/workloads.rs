@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::kit::patch_device;
 
 /// The objects of one of Edge's kinds, whatever is in them.
-fn objects(site: &EdgeSite, kind: &str, plural: &str) -> Api<DynamicObject> {
+pub fn objects(site: &EdgeSite, kind: &str, plural: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("management.project-flotta.io", "v1alpha1", kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, plural);
     Api::namespaced_with(site.client.clone(), &site.namespace, &resource)
 }
 
-fn nginx(image: &str, more: Value) -> Value {
+pub fn nginx(image: &str, more: Value) -> Value {
     let mut spec = json!({
         "type": "pod",
         "pod": { "spec": { "containers": [{ "name": "web", "image": image }] } },
@@ -31,7 +31,7 @@ fn nginx(image: &str, more: Value) -> Value {
     spec
 }
 
-async fn make(api: &Api<DynamicObject>, kind: &str, name: &str, spec: Value) -> Result<()> {
+pub async fn make(api: &Api<DynamicObject>, kind: &str, name: &str, spec: Value) -> Result<()> {
     let made = json!({
         "apiVersion": "management.project-flotta.io/v1alpha1", "kind": kind,
         "metadata": { "name": name }, "spec": spec,
@@ -46,7 +46,7 @@ async fn patch(api: &Api<DynamicObject>, name: &str, change: Value) -> Result<()
 }
 
 /// Waits until an EdgeDevice is as wished, and gives it.
-async fn device(site: &EdgeSite, name: &str, wish: impl Fn(&Value) -> bool) -> Result<Value> {
+pub async fn device(site: &EdgeSite, name: &str, wish: impl Fn(&Value) -> bool) -> Result<Value> {
     let read = async || Ok(serde_json::to_value(site.devices().get(name).await?)?);
     as_wished(name, read, wish).await
 }
@@ -83,7 +83,7 @@ fn phases(device: &Value, list: &str) -> Vec<(String, String)> {
     entries.iter().map(|entry| (text(&entry["name"]), text(&entry["phase"]))).collect()
 }
 
-fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
+pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|condition| condition["type"] == type_);
     found.unwrap_or(&Value::Null)
@@ -100,7 +100,7 @@ async fn told(device: &Device) -> Result<Vec<String>> {
 }
 
 /// Waits until it is told to run these.
-async fn is_told(device: &Device, wanted: &[&str]) -> Result<()> {
+pub async fn is_told(device: &Device, wanted: &[&str]) -> Result<()> {
     eventually(&format!("{wanted:?} on {}", device.id()), PATIENCE, async || {
         Ok((told(device).await? == wanted).then_some(()))
     })
