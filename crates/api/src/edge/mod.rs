@@ -1,6 +1,7 @@
 //! Edge: Linux devices that register, fetch a configuration, run pods and report. The kinds and the messages are
 //! Flotta's, so its manifests and its agents work unchanged.
 
+mod bucket_claim;
 pub mod crd;
 mod device;
 mod hardware;
@@ -12,6 +13,7 @@ mod signed_request;
 pub mod wire;
 mod workload;
 
+pub use bucket_claim::{ObjectBucketClaim, ObjectBucketClaimSpec};
 pub use device::{DeviceSpec, DeviceStatus, DeviceWorkload, UpgradeInformation};
 pub use hardware::{
     Boot, Cpu, Disk, Gpu, Hardware, HostDevice, Interface, IoPerf, Memory, Mount, SystemVendor,

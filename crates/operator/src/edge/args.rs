@@ -1,7 +1,13 @@
 //! Flags of Edge, and the environment of the original.
 
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
 use clap::{ArgAction, Args};
+use flashjob_pki::Chain;
 use flashjob_plan::edge::facts::Settings;
+use flashjob_plan::edge::storage::{Address, Server, StorageSettings};
 
 use super::certificates::CertificateSettings;
 use crate::process::args::{Bind, address};
@@ -48,8 +54,20 @@ pub struct EdgeOptions {
 
     /// Make an ObjectBucketClaim for each device, where the cluster has such
     #[arg(long, env = "OBC_AUTO_CREATE", default_value = "true", value_name = "BOOL", value_parser = boolean,
-          action = ArgAction::Set, hide = true)]
+          action = ArgAction::Set)]
     pub edge_auto_buckets: bool,
+
+    /// The storage class of ObjectBucketClaims
+    #[arg(long, default_value = "openshift-storage.noobaa.io", value_name = "NAME")]
+    pub edge_obc_storage_class: String,
+
+    /// Where devices reach the S3 server of claimed buckets. Without it each claim's ConfigMap says so
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub edge_s3_address: Option<Address>,
+
+    /// A file with the CA of that server, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub edge_s3_ca: Option<PathBuf>,
 
     /// The Pod that this process is in, for the label that the Service selects
     #[arg(long, env = "POD_NAME", hide = true)]
@@ -67,6 +85,24 @@ impl EdgeOptions {
             namespaces,
             client_days: self.edge_client_days,
         }
+    }
+
+    /// How buckets are claimed.
+    pub fn storage(&self) -> anyhow::Result<StorageSettings> {
+        let ca = match &self.edge_s3_ca {
+            Some(file) => {
+                let wrong = || format!("--edge-s3-ca {} has no certificates", file.display());
+                let ca = fs::read(file).with_context(wrong)?;
+                Chain::from_pem(&ca).with_context(wrong)?;
+                ca
+            }
+            None => Vec::new(),
+        };
+        Ok(StorageSettings {
+            auto: self.edge_auto_buckets,
+            class: self.edge_obc_storage_class.clone(),
+            server: Server { address: self.edge_s3_address.clone(), ca },
+        })
     }
 
     pub fn certificates(&self) -> CertificateSettings {

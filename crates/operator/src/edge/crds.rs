@@ -47,6 +47,14 @@ pub const EDGE_DEVICE_SETS: Needed = Needed {
     comes_from: COMES_FROM,
 };
 
+/// Comes with who provides buckets, if anybody does: it is looked for, and nobody waits for it.
+pub const CLAIMS: Needed = Needed {
+    group_version: "objectbucket.io/v1alpha1",
+    resource: "objectbucketclaims",
+    crd: "objectbucketclaims.objectbucket.io",
+    comes_from: "install NooBaa, OpenShift Data Foundation or Rook",
+};
+
 pub const ALL: [Needed; 6] = [
     EDGE_DEVICES,
     SIGNED_REQUESTS,

@@ -5,6 +5,7 @@ use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts};
 use flashjob_plan::edge::heartbeat::events::DeviceEvent;
 use flashjob_plan::edge::heartbeat::report::Report;
 use flashjob_plan::edge::request::{DeviceRequest, Outcome};
+use flashjob_plan::edge::storage::ClaimFacts;
 use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use tokio::sync::oneshot;
 
@@ -15,6 +16,7 @@ use super::sets::{SetKind, SetSettings};
 use super::sources::{Source, SourceKind, SourceRead};
 use super::tombstones::{Flushed, Loaded, Place};
 use crate::engine::watch::WatchEvent;
+use crate::engine::write::Created;
 
 pub enum Input {
     /// The watch of the EdgeDevices of this namespace has seen something.
@@ -26,6 +28,12 @@ pub enum Input {
     Set(SetKind, String, WatchEvent<(String, SetSettings)>),
     /// Secrets or ConfigMaps of this namespace: a name and a version.
     Source(SourceKind, String, WatchEvent<(String, String)>),
+    /// Whether the cluster has ObjectBucketClaims at all.
+    HasClaims(bool),
+    /// ObjectBucketClaims of this namespace.
+    Claim(String, WatchEvent<(String, ClaimFacts)>),
+    /// The claim of the device at this place was made, or was not.
+    ClaimMade(Place, Created<ClaimFacts>),
     SourceRead(Box<SourceRead>),
     /// It is time to try again to read it.
     SourceAgain(Source),

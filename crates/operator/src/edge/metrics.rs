@@ -35,6 +35,7 @@ struct Inner {
     renders: Counter,
     status_writes: Counter,
     events_dropped: Counter,
+    claims: Family<ResultLabel, Counter>,
     devices: Family<StateLabel, Gauge>,
     held: Gauge,
     behind: Gauge,
@@ -77,6 +78,11 @@ struct CauseLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StateLabel {
     state: &'static str,
 }
@@ -110,6 +116,7 @@ impl EdgeMetrics {
             "Events of devices that were counted and not written",
             inner.events_dropped.clone(),
         );
+        r.register("claims", "ObjectBucketClaims that were to be made", inner.claims.clone());
         r.register("devices", "Devices by whether they report", inner.devices.clone());
         r.register(
             "configurations_held",
@@ -231,6 +238,11 @@ impl EdgeMetrics {
 
     pub fn events_dropped(&self, count: usize) {
         self.inner.events_dropped.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// An ObjectBucketClaim was made, refused by the cluster, or got no answer.
+    pub fn claim(&self, result: &'static str) {
+        self.inner.claims.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// How many devices report, how many are missing, and of how many nobody knows.

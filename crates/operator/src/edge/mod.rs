@@ -15,6 +15,7 @@ mod act;
 pub mod args;
 mod beats;
 mod certificates;
+mod claims;
 mod controller;
 mod crds;
 mod device_api;

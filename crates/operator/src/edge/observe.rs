@@ -9,6 +9,7 @@ use flashjob_plan::edge::facts::{
     EdgeDeviceFacts, HARDWARE_PARTS, HardwareFacts, SignedRequestFacts, StatusFacts,
 };
 use flashjob_plan::edge::keys::{self, Keys};
+use flashjob_plan::edge::storage::{ClaimFacts, ClaimOwner};
 use flashjob_plan::edge::workloads::{
     WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec,
 };
@@ -143,6 +144,18 @@ pub struct SeenWorkload {
 pub fn set(object: &impl Open) -> (String, SetSettings) {
     let (meta, spec, _) = object.parts();
     (meta.name.clone().unwrap_or_default(), Arc::new(settings(spec)))
+}
+
+/// An ObjectBucketClaim: its name, and what it is to the device of that name.
+pub fn claim(object: &slim::ObjectBucketClaim) -> (String, ClaimFacts) {
+    let meta = &object.metadata;
+    let (name, owners) = (object.name_any(), meta.owner_references.as_deref());
+    let facts = ClaimFacts {
+        owner: ClaimOwner::read(&name, owners.unwrap_or_default()),
+        phase: short(object.status.get("phase")),
+        being_deleted: meta.deletion_timestamp.is_some(),
+    };
+    (name, facts)
 }
 
 pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts> {

@@ -48,6 +48,7 @@ open_kinds! {
     EdgeWorkload,
     EdgeDeviceGroup,
     EdgeDeviceSet,
+    ObjectBucketClaim,
 }
 
 #[derive(Deserialize, Clone, Debug)]
@@ -80,6 +81,7 @@ slim_resource! {
     EdgeWorkload: edge::EdgeWorkload,
     EdgeDeviceGroup: edge::EdgeDeviceGroup,
     EdgeDeviceSet: edge::EdgeDeviceSet,
+    ObjectBucketClaim: edge::ObjectBucketClaim,
     ConfigMap: k8s_openapi::api::core::v1::ConfigMap,
     Secret: k8s_openapi::api::core::v1::Secret,
 }

@@ -264,6 +264,7 @@ impl Sources {
     }
 
     /// Whether this one has to be read now; if so, it is being read from here on.
+    #[allow(clippy::wrong_self_convention)] // what is to be read
     fn to_read(&mut self, source: &Source) -> Option<Source> {
         if !self.listed.contains(&(source.kind, source.namespace.clone())) {
             return None;

@@ -58,7 +58,7 @@ pub async fn run(
         clock::now,
     );
     metrics.follow(certificates.clone());
-    let settings = options.settings();
+    let (settings, storage) = (options.settings(), options.storage()?);
     let shared = Shared::new(settings.clone(), certificates, metrics, process.window);
     let shared = Arc::new(shared);
 
@@ -71,6 +71,7 @@ pub async fn run(
         inputs: inputs.clone(),
     };
     watches::start(&watches, &settings);
+    tokio::spawn(watches::claims(watches, settings.namespaces.clone()));
     tokio::spawn(load_tombstones(caller(TOMBSTONES), home.clone(), inputs.clone()));
     tokio::spawn(load_roll(caller(ROLL), home.clone(), inputs.clone()));
     tokio::spawn(tell_keys(shared.clone(), say_keys));
@@ -78,6 +79,7 @@ pub async fn run(
 
     let controller = EdgeController::new(Surroundings {
         shared: shared.clone(),
+        storage,
         inputs: inputs.clone(),
         pool,
         metrics: process.metrics,

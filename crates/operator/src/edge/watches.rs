@@ -1,5 +1,7 @@
 //! What Edge watches: in each namespace that is served its devices, workloads and sets, and of Secrets and ConfigMaps the metadata;
-//! and the requests for approval in the first.
+//! and the requests for approval in the first. And ObjectBucketClaims, where the cluster has such.
+
+use std::time::Duration;
 
 use flashjob_plan::edge::facts::Settings;
 use flashjob_plan::edge::workloads::WorkloadKind;
@@ -7,9 +9,11 @@ use k8s_openapi::api::core::v1;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Config;
 use kube::{Api, Resource};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::crds::{
-    EDGE_DEPLOYMENTS, EDGE_DEVICE_GROUPS, EDGE_DEVICE_SETS, EDGE_DEVICES, EDGE_WORKLOADS,
+    CLAIMS, EDGE_DEPLOYMENTS, EDGE_DEVICE_GROUPS, EDGE_DEVICE_SETS, EDGE_DEVICES, EDGE_WORKLOADS,
     SIGNED_REQUESTS,
 };
 use super::input::Input;
@@ -18,12 +22,17 @@ use super::sources::SourceKind;
 use super::{observe, slim};
 use crate::engine::slim::Slim;
 use crate::engine::watch::Watches;
-use crate::process::crds::Needed;
+use crate::process::client::error_message;
+use crate::process::crds::{Needed, discover};
 
 /// An EdgeDevice may have hundreds of kilobytes of hardware; small pages keep the memory flat.
 const PAGE: u32 = 100;
 /// Metadata is short.
 const METADATA_PAGE: u32 = 500;
+/// From one look for the CRD of ObjectBucketClaims to the next.
+const LOOK_FOR_CLAIMS: Duration = Duration::from_secs(5);
+/// After so many looks in vain it is gone.
+const ABSENT_FOR_GOOD: u32 = 3;
 
 pub fn start(watches: &Watches<Input>, settings: &Settings) {
     for namespace in &settings.namespaces {
@@ -43,6 +52,41 @@ pub fn start(watches: &Watches<Input>, settings: &Settings) {
     let read = |object| Some(observe::signed_request(&object));
     let (kind, needed) = ("edgedevicesignedrequest", Some(SIGNED_REQUESTS));
     watches.spawn(kind, needed, api, page(PAGE), read, Input::Request);
+}
+
+/// Says whether the cluster has ObjectBucketClaims, and watches them for as long as it has. Their CRD comes with somebody else,
+/// later or never.
+pub async fn claims(watches: Watches<Input>, namespaces: Vec<String>) {
+    let (mut running, mut has, mut absent) = (Vec::new(), None, 0);
+    while !watches.inputs.is_closed() {
+        match discover(&watches.client, CLAIMS).await {
+            Ok(is_there) => {
+                absent = if is_there { 0 } else { absent + 1 };
+                // An API server that has just started does not know all of its kinds.
+                let is_sure = is_there || has != Some(true) || absent >= ABSENT_FOR_GOOD;
+                if is_sure && has != Some(is_there) {
+                    has = Some(is_there);
+                    running.drain(..).for_each(|watch: JoinHandle<()>| watch.abort());
+                    let _ = watches.inputs.send(Input::HasClaims(is_there)).await;
+                    let served = namespaces.iter().filter(|_| is_there);
+                    running.extend(served.map(|namespace| watch_claims(&watches, namespace)));
+                }
+            }
+            Err(error) => {
+                let (crd, error) = (CLAIMS.crd, error_message(&error));
+                tracing::warn!(crd, error, "whether a CRD is there could not be found out");
+            }
+        }
+        sleep(LOOK_FOR_CLAIMS).await;
+    }
+}
+
+fn watch_claims(watches: &Watches<Input>, namespace: &str) -> JoinHandle<()> {
+    let api = Edge { watches, namespace }.api();
+    let read = |object: slim::ObjectBucketClaim| Some(observe::claim(&object));
+    let namespace = namespace.to_owned();
+    let input = move |event| Input::Claim(namespace.clone(), event);
+    watches.spawn(CLAIMS.resource, None, api, page(METADATA_PAGE), read, input)
 }
 
 /// The watches of one namespace.

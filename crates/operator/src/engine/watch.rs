@@ -11,6 +11,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::process::crds::{MissingCrds, Needed};
@@ -54,7 +55,8 @@ impl<I: Send + 'static> Watches<I> {
         }
     }
 
-    /// Starts the watch of a kind, once its CRD is there. `read` keeps what is wanted of an object.
+    /// Starts the watch of a kind, once its CRD is there. `read` keeps what is wanted of an object. It ends when nobody takes
+    /// what it says any more.
     pub fn spawn<K, T>(
         &self,
         kind: &'static str,
@@ -63,7 +65,8 @@ impl<I: Send + 'static> Watches<I> {
         config: watcher::Config,
         read: impl Fn(K) -> Option<T> + Send + Sync + 'static,
         input: impl Fn(WatchEvent<T>) -> I + Send + Sync + 'static,
-    ) where
+    ) -> JoinHandle<()>
+    where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Send,
     {
@@ -80,7 +83,7 @@ impl<I: Send + 'static> Watches<I> {
                     sleep(PAUSE).await;
                 }
             }
-        });
+        })
     }
 }
 

@@ -106,8 +106,8 @@ async fn is_there(client: &Client, needed: Needed) -> bool {
     })
 }
 
-/// A group is asked for its kinds only when it is there: otherwise the answer is a 404 that reads like a fault.
-async fn discover(client: &Client, needed: Needed) -> kube::Result<bool> {
+/// Whether a CRD is there. A group is asked for its kinds only when it is there: otherwise the answer is a 404 that reads like a fault.
+pub async fn discover(client: &Client, needed: Needed) -> kube::Result<bool> {
     let groups = in_time(CALL_TIMEOUT, client.list_api_groups()).await?.groups;
     let mut versions = groups.into_iter().flat_map(|group| group.versions);
     if !versions.any(|version| version.group_version == needed.group_version) {

@@ -25,6 +25,7 @@ mod secrets;
 mod sets;
 mod sources;
 mod steady;
+mod storage;
 mod table;
 mod wait;
 mod workload_kit;

@@ -28,6 +28,7 @@ pub mod place;
 pub mod problem;
 pub mod refusal;
 pub mod request;
+pub mod storage;
 pub mod tombstone;
 pub mod workloads;
 

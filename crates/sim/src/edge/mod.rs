@@ -1,4 +1,5 @@
-//! What stands around the device API: Linux devices as their agents behave, one or a fleet, and the net between.
+//! What stands around the device API: Linux devices as their agents behave, one or a fleet, the net between, and who has buckets for
+//! them.
 //!
 //! ```text
 //!   Fleet ──▶ Device ──▶ Wire ──▶ Client ──▶ the device API
@@ -7,6 +8,7 @@
 //! ```
 
 pub mod args;
+pub mod buckets;
 pub mod bundle;
 pub mod by_hand;
 pub mod client;
@@ -18,6 +20,7 @@ mod operation;
 pub mod site;
 pub mod wire;
 
+pub use buckets::Buckets;
 pub use bundle::Bundle;
 pub use client::{Answer, Call, Client, Protocol};
 pub use credential::{Clock, Credential};

@@ -18,8 +18,9 @@ use flashjob_plan::edge::problem::Problem;
 use jiff::Timestamp;
 
 use super::EdgeController;
+use super::storage::ClaimState;
 use crate::edge::beats::Beat;
-use crate::edge::sources::{Owner, Source};
+use crate::edge::sources::Owner;
 use crate::edge::tombstones::Place;
 use crate::engine::status::Throttle;
 use crate::process::clock;
@@ -37,6 +38,7 @@ pub struct DeviceState {
     /// What is wrong with its settings.
     pub problems: Vec<Problem>,
     pub storage: Option<Result<(), Problem>>,
+    pub claim: ClaimState,
     pub unsupported: Vec<&'static str>,
     /// What it has said since its status was written.
     pub report: Option<Report>,
@@ -79,8 +81,11 @@ impl EdgeController {
     /// Works out what a device is to have, and serves it.
     pub(super) fn configure(&mut self, place: &Place, device: &EdgeDeviceFacts) {
         let (namespace, name) = place;
-        let (settings, problems, read) = self.settings_of(place, device);
-        let rendered = render_settings(namespace, &settings, None, &self.sources);
+        let (settings, problems) = self.settings_of(place, device);
+        let (claimed, read) = self.storage_of(place, device, &settings, problems.is_empty());
+        let bucket = claimed.bucket.as_ref();
+        let mut rendered = render_settings(namespace, &settings, bucket, &self.sources);
+        rendered.unread |= claimed.unread;
         let text = (!rendered.unread).then(|| SettingsText::new(&rendered.configuration));
         let workloads = self.workloads_of(place, device);
         let last = self.shared.served.get(place).and_then(|served| served.configuration);
@@ -104,7 +109,7 @@ impl EdgeController {
         let fragments: Vec<_> =
             workloads.values().filter_map(|of| of.as_ref().ok().cloned()).collect();
         state.unsupported = unsupported(&rendered.configuration, &fragments);
-        state.take_problems(&settings, problems, rendered);
+        state.take_problems(problems, rendered, claimed.said);
         // Before everything that it needs was read it is neither held nor served.
         let (configuration, held) = match served.serve {
             Serve::New(configuration) => (Some(Arc::new(configuration)), false),
@@ -142,13 +147,9 @@ impl EdgeController {
         }
     }
 
-    /// What counts for a device, what is wrong with it, and what has to be read for it.
-    fn settings_of(
-        &mut self,
-        place: &Place,
-        device: &EdgeDeviceFacts,
-    ) -> (Settings, Vec<Problem>, Vec<Source>) {
-        let (namespace, name) = place;
+    /// What counts for a device, and what is wrong with it.
+    fn settings_of(&self, place: &Place, device: &EdgeDeviceFacts) -> (Settings, Vec<Problem>) {
+        let namespace = &place.0;
         let mut problems = Vec::new();
         let mut unreadable =
             |why: &String| problems.push(Problem::new(EdgeReason::InvalidSpec, why.clone()));
@@ -173,10 +174,7 @@ impl EdgeController {
         };
         let (settings, missing) = effective(namespace, &own, membership);
         problems.extend(missing);
-        let settings = settings.into_owned();
-        let owner = Owner::Device(namespace.clone(), name.clone());
-        let read = self.sources.want(&owner, namespace, &Needs::of_settings(&settings));
-        (settings, problems, read)
+        (settings.into_owned(), problems)
     }
 
     /// From now on it is known when the device was heard of last.
@@ -218,9 +216,11 @@ impl EdgeController {
 
 impl DeviceState {
     /// What the device said to an earlier process is in its status.
-    fn new(device: &EdgeDeviceFacts) -> Self {
-        let (told, may_run) = told(&device.status.value());
-        Self { told, may_run, ..Self::default() }
+    pub fn new(device: &EdgeDeviceFacts) -> Self {
+        let status = device.status.value();
+        let (told, may_run) = told(&status);
+        let claim = ClaimState::new(status["dataObc"].is_string());
+        Self { told, may_run, claim, ..Self::default() }
     }
 
     /// What the device is known to run, or may run.
@@ -235,17 +235,20 @@ impl DeviceState {
         self.wanted.is_empty() && self.problems.is_empty() && self.storage.is_none()
     }
 
+    /// `claimed`: what is said of its claim, if it is to have one. Else it may have a bucket of somebody's own.
     fn take_problems(
         &mut self,
-        settings: &Settings,
         found: Vec<Problem>,
         rendered: RenderedSettings,
+        claimed: Option<Result<(), Problem>>,
     ) {
         let is_storage = |problem: &Problem| problem.message.contains(STORAGE);
         let (storage, others): (Vec<_>, Vec<_>) =
             rendered.problems.into_iter().partition(is_storage);
-        let asked = settings.storage.as_ref().is_some_and(|storage| storage.s3.is_some());
-        self.storage = asked.then(|| storage.into_iter().next().map_or(Ok(()), Err));
+        let sent = rendered.configuration.storage.is_some().then_some(Ok(()));
+        if !rendered.unread {
+            self.storage = claimed.or(storage.into_iter().next().map(Err)).or(sent);
+        }
         self.problems = found;
         self.problems.extend(others);
     }

@@ -9,6 +9,7 @@ mod burials;
 mod device;
 mod requests;
 mod status;
+mod storage;
 mod workloads;
 
 use std::cmp::Ordering;
@@ -22,11 +23,13 @@ use flashjob_plan::edge::heartbeat::events::EventLimits;
 use flashjob_plan::edge::heartbeat::flips::Flips;
 use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::roll::Roll;
+use flashjob_plan::edge::storage::StorageSettings;
 use flashjob_plan::edge::workloads::{WorkloadKind, Workloads};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::claims::Claims;
 use super::input::Input;
 use super::observe::Named;
 use super::sets::{SetKind, Sets};
@@ -52,6 +55,8 @@ use workloads::{WorkloadRecord, workload_of};
 /// What it works with.
 pub struct Surroundings {
     pub shared: Arc<Shared>,
+    /// How buckets are claimed.
+    pub storage: StorageSettings,
     pub inputs: mpsc::Sender<Input>,
     pub pool: Pool,
     pub metrics: SystemMetrics,
@@ -85,6 +90,8 @@ pub struct EdgeController {
     fragments: HashMap<(String, String), Result<Arc<Fragment>, Lack>>,
     sets: Sets,
     sources: Sources,
+    storage: StorageSettings,
+    claims: Claims,
     event_limits: EventLimits,
     flips: Flips,
     roll: Roll,
@@ -104,6 +111,8 @@ pub enum Unlisted {
     Workloads(WorkloadKind, String),
     Sets(SetKind, String),
     Sources(SourceKind, String),
+    /// The ObjectBucketClaims of all namespaces, or that the cluster has none.
+    Claims,
     Roll,
 }
 
@@ -131,6 +140,9 @@ impl Controller for EdgeController {
             Input::WorkloadWritten(key, written) => self.workload_written(&key, written),
             Input::Set(kind, namespace, event) => self.take_set(kind, &namespace, event),
             Input::Source(kind, namespace, event) => self.take_source(kind, &namespace, event),
+            Input::HasClaims(there) => self.has_claims(there),
+            Input::Claim(namespace, event) => self.take_claim(&namespace, event),
+            Input::ClaimMade(place, made) => self.claim_made(&place, made),
             Input::SourceRead(read) => self.source_read(*read),
             Input::SourceAgain(source) => self.source_again(&source),
             Input::Heartbeat(heartbeat) => self.heartbeat(*heartbeat),
@@ -138,7 +150,7 @@ impl Controller for EdgeController {
             Input::RollLoaded(loaded) => self.roll_loaded(&loaded),
             Input::RollWritten(shard, written) => self.roll_written(shard, written),
             Input::Tick if self.is_ready() => self.tick(),
-            Input::Tick => {}
+            Input::Tick => self.wait_no_longer_for_claims(),
         }
     }
 
@@ -198,9 +210,13 @@ impl Controller for EdgeController {
 
 impl EdgeController {
     pub fn new(surroundings: Surroundings) -> Self {
-        let Surroundings { shared, inputs, pool, metrics, home } = surroundings;
-        let mut unlisted =
-            HashSet::from([Unlisted::Requests, Unlisted::Tombstones, Unlisted::Roll]);
+        let Surroundings { shared, storage, inputs, pool, metrics, home } = surroundings;
+        let mut unlisted = HashSet::from([
+            Unlisted::Requests,
+            Unlisted::Tombstones,
+            Unlisted::Roll,
+            Unlisted::Claims,
+        ]);
         for namespace in &shared.settings.namespaces {
             let here = || namespace.clone();
             unlisted.insert(Unlisted::Devices(here()));
@@ -228,6 +244,8 @@ impl EdgeController {
             fragments: HashMap::new(),
             sets: Sets::default(),
             sources: Sources::default(),
+            storage,
+            claims: Claims::default(),
             event_limits: EventLimits::default(),
             flips: Flips::default(),
             roll: Roll::default(),

@@ -104,7 +104,10 @@ impl EdgeController {
             };
             if self.keys.get(name).is_some_and(idle) {
                 self.keys.remove(name);
-                self.queue.remove(name);
+                // A device may have its turn later: for its claim, or its status.
+                if !there {
+                    self.queue.remove(name);
+                }
             }
             return;
         };

@@ -85,7 +85,7 @@ impl fmt::Debug for ConfigMapData {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::edge) mod tests {
     use k8s_openapi::ByteString;
 
     use super::*;

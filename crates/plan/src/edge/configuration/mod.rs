@@ -31,8 +31,11 @@ pub use effective::{Membership, effective};
 pub use fragment::{Fragment, WorkloadInput, fragment};
 pub use hold::{Serve, Served, Wanted, serve};
 pub use masked::masked;
+#[cfg(test)]
+pub(super) use material::tests::Namespace;
 pub use material::{ConfigMapData, Found, Lack, Material, SecretData};
 pub use needs::Needs;
 pub use settings::{RenderedSettings, heartbeat_period, render as render_settings};
 pub use storage::Bucket;
+pub(super) use storage::{claimed, names};
 pub use support::unsupported;

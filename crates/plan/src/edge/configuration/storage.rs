@@ -59,11 +59,13 @@ fn s3(settings: &Settings) -> Option<&S3Storage> {
     settings.storage.as_ref()?.s3.as_ref()
 }
 
-fn claimed(s3: &S3Storage) -> bool {
+/// Whether a bucket is to be claimed for the device.
+pub(in crate::edge) fn claimed(s3: &S3Storage) -> bool {
     s3.create_obc.unwrap_or_default()
 }
 
-fn names(s3: &S3Storage) -> (Option<&str>, Option<&str>) {
+/// The Secret and the ConfigMap that are named.
+pub(in crate::edge) fn names(s3: &S3Storage) -> (Option<&str>, Option<&str>) {
     fn name(name: &Option<String>) -> Option<&str> {
         name.as_deref().filter(|name| !name.is_empty())
     }
