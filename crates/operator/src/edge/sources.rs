@@ -167,7 +167,7 @@ impl Sources {
         let mut read = Vec::new();
         for source in &named {
             self.wanted.entry(source.clone()).or_default().by.insert(owner.clone());
-            read.extend(self.to_read(source));
+            read.extend(self.begin_read(source));
         }
         if !named.is_empty() {
             self.owners.insert(owner.clone(), named);
@@ -239,7 +239,7 @@ impl Sources {
             consequences.concerned.clone_from(&wanted.by);
         }
         if has_news {
-            consequences.read.extend(self.to_read(&read.source));
+            consequences.read.extend(self.begin_read(&read.source));
             return consequences;
         }
         // What the read has found may be newer than what the watch has said so far, and is not read again for that.
@@ -252,7 +252,7 @@ impl Sources {
 
     /// The pause after a read that failed is over.
     pub fn again(&mut self, source: &Source) -> Option<Source> {
-        self.to_read(source)
+        self.begin_read(source)
     }
 
     /// A watch has said something of this one.
@@ -260,12 +260,11 @@ impl Sources {
         if let Some(wanted) = self.wanted.get_mut(source) {
             wanted.news = wanted.reading;
         }
-        self.to_read(source)
+        self.begin_read(source)
     }
 
     /// Whether this one has to be read now; if so, it is being read from here on.
-    #[allow(clippy::wrong_self_convention)] // what is to be read
-    fn to_read(&mut self, source: &Source) -> Option<Source> {
+    fn begin_read(&mut self, source: &Source) -> Option<Source> {
         if !self.listed.contains(&(source.kind, source.namespace.clone())) {
             return None;
         }

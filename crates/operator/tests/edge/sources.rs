@@ -14,8 +14,8 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::workload_kit::{
-    condition, content, device, entry, is_sent, is_told, make, never_told_to_run_less, nginx,
-    objects, patch, told, version, workload,
+    condition, content, device, entry, is_sent, is_told, keeps, make, never_told_to_run_less,
+    nginx, objects, patch, told, version, workload,
 };
 
 /// Nobody is to wait until the lease of a dead process has run out.
@@ -227,18 +227,6 @@ async fn what_is_missing_from_the_start_keeps_nothing_else_from_a_device() -> Re
     Ok(())
 }
 
-/// What a device that has a configuration is answered: nothing new, whether it says that it has it or not.
-async fn keeps(device: &Device) -> Result<()> {
-    let wanted = if device.options().manner == Manner::Ours { 304 } else { 503 };
-    let what = format!("{wanted} for {}", device.id());
-    eventually(&what, PATIENCE, async || {
-        let code = device.fetch_configuration().await?.code();
-        assert!([wanted, 503].contains(&code), "{}: {code}", device.id());
-        Ok((code == wanted).then_some(()))
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_deleted_takes_nobodys_pod_away() -> Result<()> {
     let site = EdgeSite::new().await?;
@@ -289,6 +277,8 @@ async fn a_secret_that_is_deleted_takes_nobodys_pod_away() -> Result<()> {
     is_told(&fresh, &["plain"]).await?;
     for device in all {
         told(device).await?;
+    }
+    for device in [&ours, &flotta] {
         device.heartbeat().await?;
     }
     assert_eq!(all.map(version), before);

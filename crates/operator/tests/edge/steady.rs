@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep};
 
 use super::kit::{beats, live, quick_and_registered};
 use super::workload_kit::{
-    condition, content, device, entry, image, is_sent, is_told, make, never_told_to_run_less,
-    nginx, objects, patch, told, version, workload,
+    condition, content, device, entry, image, is_sent, is_told, keeps, make,
+    never_told_to_run_less, nginx, objects, patch, told, version, workload,
 };
 
 /// Nobody is to wait until the lease of a dead process has run out.
@@ -254,15 +254,6 @@ async fn a_crd_of_workloads_that_is_deleted_and_put_back_takes_nothing_away() ->
     }
     drop(lives);
     Ok(())
-}
-
-/// 304 for who says what it has, 503 for who does not.
-async fn keeps(device: &Device) -> Result<()> {
-    let wanted = if device.options().manner == Manner::Ours { 304 } else { 503 };
-    eventually(&format!("{wanted} for {}", device.id()), PATIENCE, async || {
-        Ok((device.fetch_configuration().await?.code() == wanted).then_some(()))
-    })
-    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
 use flashjob_api::edge::wire::{DeviceConfigurationMessage, Message};
-use flashjob_sim::edge::Device;
 use flashjob_sim::edge::site::EdgeSite;
+use flashjob_sim::edge::{Device, Manner};
 use flashjob_sim::{PATIENCE, eventually};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -155,4 +155,16 @@ pub fn image(of: &DeviceConfigurationMessage, workload: &str) -> Option<String> 
     let pod: Value = serde_saphyr::from_str(&found.specification).ok()?;
     let containers = pod.pointer("/containers").or_else(|| pod.pointer("/spec/containers"))?;
     Some(containers[0]["image"].as_str()?.to_owned())
+}
+
+/// What a device that has a configuration is answered: nothing new, whether it says that it has it or not.
+pub async fn keeps(device: &Device) -> Result<()> {
+    let wanted = if device.options().manner == Manner::Ours { 304 } else { 503 };
+    let what = format!("{wanted} for {}", device.id());
+    eventually(&what, PATIENCE, async || {
+        let code = device.fetch_configuration().await?.code();
+        assert!([wanted, 503].contains(&code), "{}: {code}", device.id());
+        Ok((code == wanted).then_some(()))
+    })
+    .await
 }
