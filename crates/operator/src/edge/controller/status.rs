@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use flashjob_api::edge::{DeviceStatus, Hardware};
+use flashjob_api::edge::{DeviceStatus, DeviceWorkload, Hardware};
 use flashjob_plan::edge::facts::EdgeDeviceFacts;
 use flashjob_plan::edge::heartbeat::changes::{UPLOADS_EVERY, Urgency, urgency};
 use flashjob_plan::edge::heartbeat::liveness::Live;
@@ -124,14 +124,6 @@ impl EdgeController {
         };
         let decided = device_status(&view, clock::now());
         let mut status = decided.status;
-        let told = |workload: &flashjob_api::edge::DeviceWorkload| {
-            let told = Told {
-                phase: workload.phase.clone().unwrap_or_default(),
-                exit_code: workload.exit_code,
-                ..Told::default()
-            };
-            (workload.name.clone(), told)
-        };
         let told = status.workloads.iter().map(told).collect();
         let changed = std::mem::replace(&mut state.told, told) != state.told || carried_out;
         // A process that cannot know yet leaves that as it is.
@@ -179,6 +171,12 @@ impl EdgeController {
             self.queue.enqueue_at(&place.1, again);
         }
     }
+}
+
+/// What a workload's own status counts of it.
+fn told(workload: &DeviceWorkload) -> (String, Told) {
+    let phase = workload.phase.clone().unwrap_or_default();
+    (workload.name.clone(), Told { phase, exit_code: workload.exit_code, ..Told::default() })
 }
 
 fn holds(status: &DeviceStatus, condition: &str, as_this: &str) -> bool {
