@@ -9,6 +9,7 @@ mod ca;
 mod crash;
 mod curl;
 mod deletion;
+mod device_events;
 mod empty;
 mod fuzz;
 mod heartbeats;
