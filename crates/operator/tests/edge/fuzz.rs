@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 use flashjob_pki::{PrivateKey, csr};
-use flashjob_sim::SeededRng;
 use flashjob_sim::edge::site::EdgeSite;
 use flashjob_sim::edge::{Call, Identity, Manner, Operation};
+use flashjob_sim::{PATIENCE, SeededRng, eventually};
 use serde_json::{Value, json};
 
 const SEED: u64 = 20_261_118;
@@ -140,5 +140,59 @@ async fn no_message_is_too_strange() -> Result<()> {
     assert!(!log.contains("panic"), "{log}");
     assert!(!log.bytes().any(|byte| byte == 0x1b), "nothing from outside is in the log as it came");
     assert!(log.lines().all(|line| line.len() < 2_000));
+    Ok(())
+}
+
+/// The same with heartbeats alone, of devices that may send them: all that is read of them gets as far as the status.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_heartbeat_is_too_strange() -> Result<()> {
+    let site = EdgeSite::new().await?;
+    let operator = site.operator().await?;
+    let mut devices = Vec::new();
+    for number in 0..10 {
+        devices.push(site.registered(&format!("fuzz-{number}"), Manner::Ours).await?);
+    }
+    let mut dice = SeededRng::new(SEED);
+    let mut answers = std::collections::BTreeMap::<u16, usize>::new();
+    for number in 0..MESSAGES {
+        let device = &devices[number % devices.len()];
+        let mut message = good(device.id(), &site.namespace)?.swap_remove(2);
+        let content = &mut message["content"];
+        content["agent"] = json!({ "name": "flashjob-agent", "version": "1" });
+        content["time"] = json!("2022-03-20T14:45:25.271Z");
+        content["workloads"][0]["exit_code"] = json!(dice.below(300));
+        content["workloads"][0]["message"] = json!("no such image");
+        content["workloads"][0]["restarts"] = json!(dice.next() >> 1);
+        (0..dice.below(4)).for_each(|_| spoil(content, &mut dice));
+        let call = Call::post(format!("/data/{}/out", device.id()), message.to_string());
+        let told = device.with(Identity::Own).send(Operation::Heartbeat, call).await?;
+        let reason = told.reason().unwrap_or_default();
+        assert!(told.code() < 500 || told.code() == 503, "{number}: {} {reason}", told.code());
+        assert!(told.code() < 400 || !reason.is_empty(), "{number}: {message}");
+        *answers.entry(told.code()).or_default() += 1;
+    }
+    println!("{answers:?}");
+    assert!(answers[&200] > MESSAGES / 4 && answers[&400] > MESSAGES / 50, "{answers:?}");
+    for device in &devices {
+        device.fetch_configuration().await?;
+        assert_eq!(device.heartbeat().await?.code(), 200);
+        let what = format!("the status of {} to be what it has said last", device.id());
+        eventually(&what, PATIENCE, async || {
+            let found = json!(site.devices().get(device.id()).await?.status);
+            let version = device.ledger().configuration().map(|known| known.version.clone());
+            let is_said = found["phase"] == "up"
+                && found["upgradeInformation"] == json!({ "currentCommitID": "unknown" })
+                && found["lastSyncedResourceVersion"] == json!(version);
+            Ok(is_said.then_some(()))
+        })
+        .await?;
+    }
+    let log = operator.log();
+    assert!(!log.contains("panic"), "{log}");
+    assert!(!log.bytes().any(|byte| byte == 0x1b), "nothing from outside is in the log as it came");
+    assert!(
+        !log.contains("could not be written"),
+        "what is written is what the cluster takes: {log}"
+    );
     Ok(())
 }

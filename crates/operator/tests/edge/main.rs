@@ -11,6 +11,7 @@ mod crash;
 mod crash_workloads;
 mod curl;
 mod deletion;
+mod device_events;
 mod empty;
 mod fuzz;
 mod heartbeats;
