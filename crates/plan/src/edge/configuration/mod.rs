@@ -31,7 +31,7 @@ pub use effective::{Membership, effective};
 pub use fragment::{Fragment, WorkloadInput, fragment};
 pub use hold::{Serve, Served, Wanted, serve};
 pub use masked::masked;
-pub use material::{ConfigMapData, Found, Lack, Material, SecretData};
+pub use material::{ConfigMapData, Found, Lack, Material, NOT_READABLE, SecretData};
 pub use needs::Needs;
 pub use settings::{RenderedSettings, heartbeat_period, render as render_settings};
 pub use storage::Bucket;
