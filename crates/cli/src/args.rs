@@ -18,7 +18,7 @@ Exit codes:
   0    done
   1    it could not be done: the message says what was tried and what to do
   2    the command line is wrong, or a flag is missing and nobody can be asked
-  3    the rollout has ended and not every device is done; check: something has to be mended
+  3    the rollout has ended and not every device is done; check, edge plan: something has to be mended
   4    --timeout ran out; what was begun goes on
   130  interrupted; a rollout goes on";
 
@@ -46,13 +46,14 @@ pub struct Cli {
 pub enum Command {
     #[command(flatten)]
     Flashjob(FlashjobCommand),
-    /// Let Linux devices in, look after them, and look after their certificates
+    /// Let Linux devices in, look after them, what they run, and their certificates
     #[command(
         subcommand,
         after_help = "\
 Examples:
   kubectl flashjob edge devices
   kubectl flashjob edge approve edge2
+  kubectl flashjob edge status web --wait
   kubectl flashjob edge explain edge1"
     )]
     Edge(EdgeCommand),

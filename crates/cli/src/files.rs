@@ -1,4 +1,5 @@
-//! Files with keys in them: small, readable by their owner alone, and never written over.
+//! Files: manifests that people write, and files with keys in them, which are small, readable by their owner alone, and never
+//! written over.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
@@ -9,6 +10,20 @@ use anyhow::{Context, Result, bail};
 
 /// As much as a Secret can hold.
 const MOST: u64 = 1 << 20;
+/// A manifest is not larger than what etcd takes, and a file may have a few.
+const LONGEST_MANIFEST: u64 = 8 << 20;
+
+/// What `-f` names; `-` is standard input.
+pub fn manifest(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(LONGEST_MANIFEST).read_to_string(&mut text)
+    } else {
+        File::open(path).and_then(|file| file.take(LONGEST_MANIFEST).read_to_string(&mut text))
+    };
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text)
+}
 
 /// The bytes of a file that is not too large for a certificate.
 pub fn read(path: &Path) -> Result<Vec<u8>> {

@@ -15,6 +15,7 @@ mod exit;
 mod files;
 mod flashjob;
 mod output;
+mod picture;
 mod prompt;
 mod read;
 mod shell;

@@ -36,6 +36,13 @@ pub enum Format {
     Yaml,
 }
 
+/// How something is printed that is no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    Json,
+    Yaml,
+}
+
 /// What a list is made of.
 pub trait Entry: Clone + PartialEq + Serialize {
     /// What the list is called in JSON and in sentences.
@@ -49,6 +56,16 @@ pub trait Entry: Clone + PartialEq + Serialize {
     /// `namespace/name`.
     fn path(&self) -> String {
         format!("{}/{}", self.namespace(), self.name())
+    }
+
+    /// What no other of the list has.
+    fn key(&self) -> String {
+        self.path()
+    }
+
+    /// Whether nothing has changed that is worth a line.
+    fn is_same(&self, before: &Self) -> bool {
+        self == before
     }
 }
 
@@ -88,6 +105,16 @@ pub fn print_as<T: Serialize>(
     })
 }
 
+impl Document {
+    pub fn print<T: Serialize>(self, value: &T) -> Result<String> {
+        let format = match self {
+            Document::Json => Format::Json,
+            Document::Yaml => Format::Yaml,
+        };
+        print_as(value, format, |_| String::new())
+    }
+}
+
 /// A list, and what could not be seen.
 pub type Listed<T> = (Vec<T>, Vec<String>);
 
@@ -107,8 +134,10 @@ pub async fn show<T: Entry>(
             told = notes;
         }
         if watch {
-            let now: HashMap<String, T> = entries.iter().map(|e| (e.path(), e.clone())).collect();
-            entries.retain(|entry| known.get(&entry.path()) != Some(entry));
+            let now: HashMap<String, T> = entries.iter().map(|e| (e.key(), e.clone())).collect();
+            entries.retain(|entry| {
+                !known.get(&entry.key()).is_some_and(|before| entry.is_same(before))
+            });
             known = now;
         }
         if first && entries.is_empty() && matches!(output, Output::Table | Output::Wide) {

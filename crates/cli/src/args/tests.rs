@@ -20,7 +20,7 @@ fn every_command_has_an_example_and_none_contradicts_itself() {
 #[test]
 fn no_command_line_makes_it_panic() {
     let words = "devices flash plan rollout status pause retry logs explain check server-cert create import completion bash \
-                 edge requests approve decline reset remove ca rotate retire bundle --server h:1 --out --forget-key --timeout \
+                 edge workloads render requests approve decline reset remove ca rotate retire bundle --server h:1 --out --forget-key --timeout \
                  -n --namespace -o json --version <0.2.0 -- - --wait --timeout 99999999999999999999h 5m -5 --delay \
                  --batch-size 101% % --uuid ,, --all --pick -l a=b --as \u{1b}[2J ü --max-parallel -f --days 0 --device";
     let words: Vec<&str> = words.split_whitespace().chain([""]).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::args::duration;
-use crate::output::{Format, Output};
+use crate::output::{Document, Format, Output};
 
 #[derive(Debug, Subcommand)]
 pub enum EdgeCommand {
@@ -19,7 +19,7 @@ Examples:
   kubectl flashjob edge devices -l floor=2 -o wide
   kubectl flashjob edge devices --watch"
     )]
-    Devices(ListArgs),
+    Devices(DevicesArgs),
     /// List devices that have asked to be let in, and what became of it
     #[command(
         visible_alias = "request",
@@ -75,17 +75,57 @@ for the line client-id, which each box adds for itself. With key.pem any box can
 Examples:
   kubectl flashjob edge bundle --server edge.example:8043 --out ./bundle")]
     Bundle(BundleArgs),
+    /// List EdgeDeployments and EdgeWorkloads: whether devices can run them, and how many do
+    #[command(
+        visible_alias = "workload",
+        after_help = "\
+Examples:
+  kubectl flashjob edge workloads
+  kubectl flashjob edge workloads -l app=web -o wide
+  kubectl flashjob edge workloads --watch"
+    )]
+    Workloads(ListArgs),
+    /// Show how far a workload is, and each device that lags, with its reason
+    #[command(after_help = "\
+With --wait it ends when every device runs the workload (0), when no device can be sent it, or when all that is left are devices \
+where it has failed (3), and after --timeout (4).
+
+Examples:
+  kubectl flashjob edge status web
+  kubectl flashjob edge status factory/web --wait --timeout 5m")]
+    Status(StatusArgs),
+    /// Show what applying a file would do: which devices would run what, and what would be wrong
+    #[command(after_help = "\
+The file may have several documents: EdgeDeployments, EdgeWorkloads, EdgeDeviceSets and EdgeDeviceGroups, and Secrets and \
+ConfigMaps that these name. Each is taken as the file has it, as `kubectl replace` does. Nothing is changed. Exit code 3: \
+something is refused or missing, or two containers want one port of a device.
+
+Examples:
+  kubectl flashjob edge plan -f web.yaml
+  kustomize build . | kubectl flashjob edge plan -f - -o json")]
+    Plan(PlanArgs),
+    /// Show what a device would be told, without passwords
+    #[command(after_help = "\
+It is made here, from what you may read, by the code that the operator runs. What you may not read is shown as <not readable>.
+
+Examples:
+  kubectl flashjob edge render edge1
+  kubectl flashjob edge render factory/edge1 -o json")]
+    Render(RenderArgs),
     /// Look whether everything is there that Edge needs
     #[command(after_help = "\
 Examples:
   kubectl flashjob edge check
   kubectl flashjob edge check -n factory")]
     Check(Home),
-    /// Say how a device is, why, and what to do
+    /// Say how a device or a workload is, why, and what to do
     #[command(after_help = "\
+Where a device and a workload have one name, write device/NAME or workload/NAME.
+
 Examples:
   kubectl flashjob edge explain edge1
-  kubectl flashjob edge explain factory/edge1")]
+  kubectl flashjob edge explain factory/edge1
+  kubectl flashjob edge explain workload/web")]
     Explain(ExplainArgs),
 }
 
@@ -112,6 +152,45 @@ pub struct ListArgs {
     /// Go on and print each that changes
     #[arg(short, long)]
     pub watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DevicesArgs {
+    #[command(flatten)]
+    pub list: ListArgs,
+    #[command(flatten)]
+    pub home: Home,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The EdgeDeployment or EdgeWorkload, by name or namespace/name
+    pub workload: String,
+    /// Follow it until every device runs it
+    #[arg(long)]
+    pub wait: bool,
+    /// Give up waiting after this long: seconds, or 90s, 5m, 1h. Devices go on
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// What would be applied; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub filename: PathBuf,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct RenderArgs {
+    /// The device, by name or namespace/name
+    pub device: String,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Document::Yaml)]
+    pub output: Document,
 }
 
 #[derive(Debug, Args)]
@@ -229,8 +308,8 @@ pub struct BundleArgs {
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The device, by name or namespace/name
-    pub device: String,
+    /// The device or the workload, by name or namespace/name; also device/NAME, workload/NAME
+    pub subject: String,
     #[command(flatten)]
     pub home: Home,
 }

@@ -3,7 +3,7 @@
 use flashjob_api::edge::DeviceWorkload;
 use flashjob_plan::edge::certificates::DeviceKeys;
 use flashjob_plan::edge::devices::Devices;
-use flashjob_plan::edge::facts::{EdgeDeviceFacts, HeartbeatFacts};
+use flashjob_plan::edge::facts::{EdgeDeviceFacts, StatusFacts};
 use flashjob_plan::edge::keys::{self, Key, Keys, UnreadableKeys};
 use flashjob_plan::edge::labels;
 use jiff::Timestamp;
@@ -117,14 +117,14 @@ impl Device {
             namespace: self.namespace.clone(),
             uid: self.uid.clone(),
             resource_version: 0,
+            generation: None,
             being_deleted: self.being_deleted,
             finalizers: Vec::new(),
             keys: self.keys.clone(),
             unclaimed: self.unclaimed,
             labels: Default::default(),
-            hardware: None,
-            has_status: false,
-            heartbeat: HeartbeatFacts::default(),
+            settings: None,
+            status: StatusFacts::default(),
         }
     }
 }
@@ -136,12 +136,23 @@ pub fn keys_by_ca(devices: &[Device]) -> DeviceKeys {
     index.keys_by_ca()
 }
 
+/// Such as "True", "Unknown NoHeartbeat".
+pub fn state(condition: Option<&Condition>) -> String {
+    match condition {
+        None => String::new(),
+        Some(Condition { status, reason, .. }) if status == "True" || reason.is_empty() => {
+            status.clone()
+        }
+        Some(Condition { status, reason, .. }) => format!("{status} {reason}"),
+    }
+}
+
 /// Whole days until then; negative when it is over.
 pub fn days_until(end: Timestamp, now: Timestamp) -> i64 {
     end.duration_since(now).as_hours().div_euclid(24)
 }
 
-fn entries<T: for<'a> Deserialize<'a>>(status: &Value, pointer: &str) -> Vec<T> {
+pub fn entries<T: for<'a> Deserialize<'a>>(status: &Value, pointer: &str) -> Vec<T> {
     let list = status.pointer(pointer).and_then(Value::as_array).into_iter().flatten().take(MOST);
     list.filter_map(|entry| T::deserialize(entry).ok()).collect()
 }

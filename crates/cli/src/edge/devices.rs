@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::args::Connection;
 use crate::clock;
 use crate::connect::Connected;
-use crate::edge::args::ListArgs;
-use crate::edge::device::{Condition, Device, KeyState, days_until};
+use crate::edge::args::DevicesArgs;
+use crate::edge::device::{Condition, Device, KeyState, days_until, state};
+use crate::edge::last_seen::LastSeen;
 use crate::edge::read;
 use crate::exit::Exit;
 use crate::output::{self, Entry, Listed};
@@ -31,6 +32,9 @@ struct ListedDevice {
     ready: Option<Condition>,
     #[serde(skip_serializing_if = "Option::is_none")]
     synced: Option<Condition>,
+    /// By the roll, which is written every five minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_seen: Option<Timestamp>,
     phase: String,
     /// Such as "2/3".
     workloads: String,
@@ -56,11 +60,12 @@ struct Certificate {
 }
 
 impl ListedDevice {
-    fn new(device: Device, now: Timestamp) -> ListedDevice {
+    fn new(device: Device, last_seen: Option<Timestamp>, now: Timestamp) -> ListedDevice {
         let condition = |type_: &str| device.condition(type_).cloned();
         ListedDevice {
             ready: condition("Ready"),
             synced: condition("Synced"),
+            last_seen,
             certificate: Certificate::of(&device, now),
             namespace: device.namespace,
             name: device.name,
@@ -105,27 +110,42 @@ impl Certificate {
     }
 }
 
-pub async fn run(to: &Connection, wanted: &ListArgs, shell: &Shell) -> Result<Exit> {
+pub async fn run(to: &Connection, wanted: &DevicesArgs, shell: &Shell) -> Result<Exit> {
     tokio::select! {
         end = show(to, wanted, shell) => end,
         _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
-async fn show(to: &Connection, wanted: &ListArgs, shell: &Shell) -> Result<Exit> {
+async fn show(to: &Connection, wanted: &DevicesArgs, shell: &Shell) -> Result<Exit> {
     let connected = to.open().await?;
     let named = to.namespace.as_deref();
     let changes = changes_of::<EdgeDevice>(&connected.client, named);
     let list = async || list(&connected, Scope::of(named, &connected), wanted).await;
-    output::show(wanted.output, wanted.watch, changes, list, shell).await
+    output::show(wanted.list.output, wanted.list.watch, changes, list, shell).await
 }
 
-async fn list(to: &Connected, scope: Scope<'_>, wanted: &ListArgs) -> Result<Listed<ListedDevice>> {
-    let choice = ListParams::default().labels(wanted.selector.as_deref().unwrap_or_default());
+async fn list(
+    to: &Connected,
+    scope: Scope<'_>,
+    wanted: &DevicesArgs,
+) -> Result<Listed<ListedDevice>> {
+    let labels = wanted.list.selector.as_deref().unwrap_or_default();
     let mut notes = Vec::new();
-    let devices = read::list(to, scope, &choice, &mut notes).await?;
+    let devices: Vec<Device> =
+        read::list(to, scope, &ListParams::default().labels(labels), &mut notes).await?;
+    let roll = LastSeen::read(&to.client, &wanted.home.operator_namespace).await;
+    // Where nobody is listed, nobody is missed.
+    let seen = roll.unwrap_or_else(|why| {
+        notes.extend((!devices.is_empty()).then(|| format!("LAST SEEN is unknown: {why}")));
+        LastSeen::default()
+    });
     let now = clock::now();
-    Ok((devices.into_iter().map(|device| ListedDevice::new(device, now)).collect(), notes))
+    let listed = |device: Device| {
+        let last_seen = seen.of(&device);
+        ListedDevice::new(device, last_seen, now)
+    };
+    Ok((devices.into_iter().map(listed).collect(), notes))
 }
 
 impl Entry for ListedDevice {
@@ -139,8 +159,22 @@ impl Entry for ListedDevice {
         &self.name
     }
 
+    /// Each is heard of all the time.
+    fn is_same(&self, before: &Self) -> bool {
+        ListedDevice { last_seen: before.last_seen, ..self.clone() } == *before
+    }
+
     fn table(devices: &[Self], now: Timestamp) -> String {
-        let head = ["NAMESPACE", "NAME", "READY", "SYNCED", "WORKLOADS", "CERTIFICATE", "AGE"];
+        let head = [
+            "NAMESPACE",
+            "NAME",
+            "READY",
+            "LAST SEEN",
+            "SYNCED",
+            "WORKLOADS",
+            "CERTIFICATE",
+            "AGE",
+        ];
         table(head, &devices.iter().map(|device| columns(device, now)).collect::<Vec<_>>())
     }
 
@@ -149,6 +183,7 @@ impl Entry for ListedDevice {
             "NAMESPACE",
             "NAME",
             "READY",
+            "LAST SEEN",
             "SYNCED",
             "WORKLOADS",
             "CERTIFICATE",
@@ -161,7 +196,7 @@ impl Entry for ListedDevice {
             "CA",
         ];
         let line = |device: &Self| {
-            let [namespace, name, ready, synced, workloads, certificate, age] =
+            let [namespace, name, ready, last_seen, synced, workloads, certificate, age] =
                 columns(device, now);
             let more = [&device.phase, &device.set, &device.hostname, &device.architecture];
             let [phase, set, hostname, architecture] = more.map(|text| or_dash(text));
@@ -170,6 +205,7 @@ impl Entry for ListedDevice {
                 namespace,
                 name,
                 ready,
+                last_seen,
                 synced,
                 workloads,
                 certificate,
@@ -186,32 +222,23 @@ impl Entry for ListedDevice {
     }
 }
 
-fn columns(device: &ListedDevice, now: Timestamp) -> [String; 7] {
+fn columns(device: &ListedDevice, now: Timestamp) -> [String; 8] {
     let ready = if device.being_deleted {
         "being deleted".to_owned()
     } else {
         state(device.ready.as_ref())
     };
+    let time = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| ago(at, now));
     [
         or_dash(&device.namespace),
         or_dash(&device.name),
         or_dash(&ready),
+        time(device.last_seen),
         or_dash(&state(device.synced.as_ref())),
         or_dash(&device.workloads),
         device.certificate.cell(),
-        device.created.map_or_else(|| "-".to_owned(), |since| ago(since, now)),
+        time(device.created),
     ]
-}
-
-/// Such as "True", "Unknown NoHeartbeat".
-fn state(condition: Option<&Condition>) -> String {
-    match condition {
-        None => String::new(),
-        Some(Condition { status, reason, .. }) if status == "True" || reason.is_empty() => {
-            status.clone()
-        }
-        Some(Condition { status, reason, .. }) => format!("{status} {reason}"),
-    }
 }
 
 #[cfg(test)]

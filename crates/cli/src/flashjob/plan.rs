@@ -1,9 +1,8 @@
 //! `kubectl flashjob plan`: what a job would do to each device, worked out by the crate the operator runs.
 
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use flashjob_api::flashjob::{DeviceState, FlashJob};
 use flashjob_plan::flashjob::allow_list::AllowList;
 use flashjob_plan::flashjob::facts::{Job, Settings};
@@ -15,6 +14,7 @@ use serde::Serialize;
 use crate::args::Connection;
 use crate::clock;
 use crate::exit::{Exit, UsageError};
+use crate::files;
 use crate::flashjob::args::PlanArgs;
 use crate::flashjob::filter::Filter;
 use crate::flashjob::flash;
@@ -26,8 +26,6 @@ use crate::table::{or_dash, table};
 
 /// The uid of a job that is not there yet.
 const TO_BE: &str = "to be made";
-/// A manifest is not larger than what etcd takes.
-const LONGEST: u64 = 2 * 1024 * 1024;
 
 pub async fn run(to: &Connection, wanted: PlanArgs, shell: &Shell) -> Result<Exit> {
     if wanted.filename.is_none() {
@@ -68,14 +66,7 @@ pub async fn run(to: &Connection, wanted: PlanArgs, shell: &Shell) -> Result<Exi
 
 /// The job in a file. Its namespace is the one it names, as with kubectl.
 fn from_file(file: &Path, to: &Connection, own: &str) -> Result<FlashJob> {
-    let what = || format!("cannot read {}", file.display());
-    let mut text = String::new();
-    if file == Path::new("-") {
-        std::io::stdin().lock().take(LONGEST).read_to_string(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text))
-    }
-    .with_context(what)?;
+    let text = files::manifest(file)?;
     let mut job: FlashJob = serde_saphyr::from_str(&text)
         .map_err(|error| anyhow!("{} is not a FlashJob: {error}", file.display()))?;
     let named = job.metadata.namespace.get_or_insert_with(|| own.to_owned());

@@ -25,6 +25,7 @@ pub mod heartbeat;
 pub mod keys;
 pub mod labels;
 pub mod place;
+pub mod preview;
 pub mod problem;
 pub mod refusal;
 pub mod request;

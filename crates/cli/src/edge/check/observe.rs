@@ -17,7 +17,7 @@ use crate::edge::device::Device;
 use crate::edge::read::Kind;
 use crate::edge::request::Request;
 use crate::edge::secrets::Secrets;
-use crate::read::{dynamic, pages, pages_of};
+use crate::read::pages;
 
 /// The Deployment of the operator, its Service, and its ServiceAccount.
 pub const DEPLOYMENT: &str = "flotta-edge-api";
@@ -94,10 +94,8 @@ pub async fn everything(to: &Connected, only: Option<&str>, home: &str) -> Obser
 }
 
 async fn all<K: Kind>(client: &Client, only: Option<&str>, own: &str) -> kube::Result<Vec<K>> {
-    let list = async |namespace: Option<&str>| {
-        let objects = dynamic::<K::Object>(client, namespace);
-        pages_of(&objects, ListParams::default(), K::read).await
-    };
+    let list =
+        async |namespace: Option<&str>| K::pages(client, namespace, &ListParams::default()).await;
     match only {
         Some(namespace) => list(Some(namespace)).await,
         None => here_or_everywhere(own, list).await,

@@ -12,12 +12,16 @@ const REQUESTS: &str = "edgedevicesignedrequest";
 const ROLE: &str = "flotta-edge-api-devices";
 
 /// What this program uses.
-pub const WANTED: [Right; 9] = [
+pub const WANTED: [Right; 13] = [
     right(Need::View, "get", EDGE, DEVICES, ""),
     right(Need::View, "list", EDGE, DEVICES, ""),
     right(Need::View, "watch", EDGE, DEVICES, ""),
     right(Need::View, "list", EDGE, REQUESTS, ""),
     right(Need::View, "watch", EDGE, REQUESTS, ""),
+    right(Need::View, "list", EDGE, "edgedeployments", ""),
+    right(Need::View, "list", EDGE, "edgeworkloads", ""),
+    right(Need::View, "list", EDGE, "edgedevicesets", ""),
+    right(Need::View, "list", EDGE, "edgedevicegroups", ""),
     right(Need::Edit, "patch", EDGE, DEVICES, ""),
     right(Need::Edit, "delete", EDGE, DEVICES, ""),
     right(Need::Edit, "create", EDGE, REQUESTS, ""),

@@ -1,3 +1,4 @@
+use flashjob_plan::edge::heartbeat::roll;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -25,7 +26,20 @@ fn device(name: &str, metadata: Value, status: Value) -> ListedDevice {
     let merged = object["metadata"].as_object_mut().unwrap();
     merged.extend(metadata.as_object().unwrap().clone());
     let object: DynamicObject = serde_json::from_value(object).unwrap();
-    ListedDevice::new(Device::read(object), now())
+    let device = Device::read(object);
+    let last_seen = last_seen().of(&device);
+    ListedDevice::new(device, last_seen, now())
+}
+
+/// Two ConfigMaps of the roll; one device is in both, and somebody has written nonsense into one.
+fn last_seen() -> LastSeen {
+    let second = |minute: i64| now().as_second() - minute * 60;
+    let maps = [
+        format!("default/edge1 {} 60\nnonsense\n", second(9)),
+        format!("default/edge1 {} 60\ndefault/edge4 {} 60\n", second(3), second(180)),
+    ];
+    let decode = |devices| roll::decode(&[("devices".to_owned(), devices)].into());
+    LastSeen::from_roll(maps.map(decode))
 }
 
 fn fleet() -> Vec<ListedDevice> {
@@ -76,12 +90,12 @@ fn printed(output: Output) -> String {
 #[test]
 fn the_table_says_who_reports_and_whose_certificate_is_good_for_how_long() {
     let wanted = "\
-NAMESPACE   NAME    READY                 SYNCED         WORKLOADS   CERTIFICATE     AGE
-default     edge1   True                  False Behind   2/3         364d            3h
-default     edge2   -                     -              -           awaited         3h
-default     edge3   -                     -              -           not on record   3h
-default     edge4   Unknown NoHeartbeat   -              -           unreadable      3h
-default     edge5   being deleted         -              -           ended, reset    3h
+NAMESPACE   NAME    READY                 LAST SEEN   SYNCED         WORKLOADS   CERTIFICATE     AGE
+default     edge1   True                  3m          False Behind   2/3         364d            3h
+default     edge2   -                     -           -              -           awaited         3h
+default     edge3   -                     -           -              -           not on record   3h
+default     edge4   Unknown NoHeartbeat   3h          -              -           unreadable      3h
+default     edge5   being deleted         -           -              -           ended, reset    3h
 ";
     assert_eq!(printed(Output::Table), wanted);
 }
@@ -111,4 +125,13 @@ fn json_yaml_and_names_are_for_programs() {
     let names = "default/edge1\ndefault/edge2\ndefault/edge3\ndefault/edge4\ndefault/edge5\n";
     assert_eq!(printed(Output::Name), names);
     assert_eq!(print::<ListedDevice>(&[], Output::Table, now(), true).unwrap(), "");
+}
+
+#[test]
+fn who_was_heard_of_again_and_is_the_same_is_not_watched_anew() {
+    let before = fleet().remove(0);
+    let again = ListedDevice { last_seen: Some(now()), ..before.clone() };
+    assert!(again.is_same(&before));
+    let other = ListedDevice { workloads: "3/3".into(), ..again };
+    assert!(!other.is_same(&before));
 }

@@ -27,7 +27,14 @@ fn keys(until: &str) -> String {
 }
 
 fn known(device: Option<Device>) -> Known {
-    Known { name: "edge1".into(), device, requests: Vec::new(), tombstones: Ok(Vec::new()) }
+    let last_seen = Ok(Some("2026-11-19T11:57:00Z".parse().unwrap()));
+    Known {
+        name: "edge1".into(),
+        device,
+        last_seen,
+        requests: Vec::new(),
+        tombstones: Ok(Vec::new()),
+    }
 }
 
 fn says(known: &Known) -> String {
@@ -55,6 +62,7 @@ default/edge1: it does not report; 1/2 workloads run
 Ready: Unknown for 5m, NoHeartbeat: none since 11:50 \n  What to do: check power and network of the device
 Synced: False, SomethingNew
 workload db: Exited for 60m: exit code 1
+last seen: 3m ago, by a record that is written every 5m
 key: 48a1e0a1ac9f… in use since 2026-11-18, with a certificate of the CA ad1435ec50a06a40; the last certificate it was given ends on 2026-11-22 (3 days)
   What to do: Flotta's agent cannot renew: change to flashjob-agent, or reset the device and register it anew";
     assert_eq!(
@@ -149,4 +157,52 @@ fn of_whom_nothing_is_known_nothing_is_said() {
     let going = device("{", json!({ "deletionTimestamp": "2026-11-19T11:00:00Z" }), Value::Null);
     let unseen = Known { device: Some(going), ..unseen };
     assert!(says(&unseen).contains("you may not see"));
+}
+
+#[test]
+fn a_workload_says_who_lags_why_and_what_to_do() {
+    use crate::edge::lagging::tests::{fleet, web};
+    let wanted = "\
+EdgeWorkload default/web: 1 of 6 devices run it
+Accepted: True, Accepted: devices can run it
+Complete: False, Deploying
+devices: edge1, edge2, edge3, edge4, edge5, edge6
+edge2: Deploying: Deploying for 2m
+edge3: Failed: Exited, exit code 1 for 2m: no such file
+edge4: Offline: NoHeartbeat: no heartbeat since 11:50 \n  What to do: check power and network of the device
+edge5: Failed: Deploying: SecretMissing: there is no Secret default/password
+  What to do: make the Secret, or take the reference out
+edge6: Deploying: InProgress: for 5s";
+    assert_eq!(of_workload::lines(&web(1, "Always"), &fleet(), now()).join("\n"), wanted);
+}
+
+#[test]
+fn a_workload_that_is_refused_says_what_to_do() {
+    let object = object(json!({
+        "metadata": { "name": "web", "namespace": "default", "generation": 1 },
+        "status": {
+            "conditions": [{ "type": "Accepted", "status": "False", "reason": "NameTooLong", "message": "m" }],
+            "message": "NameTooLong: m", "observedGeneration": 1,
+        },
+    }));
+    let workload =
+        Workload::read(flashjob_plan::edge::workloads::WorkloadKind::EdgeDeployment, &object);
+    let text = of_workload::lines(&workload, &[], now()).join("\n");
+    assert!(text.ends_with("  What to do: give it a name of at most 63 characters"), "{text}");
+    assert!(text.starts_with("EdgeDeployment default/web: NameTooLong: m\n"), "{text}");
+}
+
+#[test]
+fn what_is_meant_may_be_said_before_the_name() {
+    let cases = [
+        ("web", (Subject::Either, "web")),
+        ("factory/web", (Subject::Either, "factory/web")),
+        ("device/edge1", (Subject::Device, "edge1")),
+        ("EdgeDevice/factory/edge1", (Subject::Device, "factory/edge1")),
+        ("workload/web", (Subject::Workload, "web")),
+        ("edgedeployments/factory/web", (Subject::Workload, "factory/web")),
+    ];
+    for (written, wanted) in cases {
+        assert_eq!(Subject::read(written), wanted, "{written}");
+    }
 }

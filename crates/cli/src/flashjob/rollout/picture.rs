@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use flashjob_api::flashjob::{DeviceState, FlashJobStatus, InFlight};
 
+use crate::picture::bar;
 use crate::shell::clean;
-
-/// The width of a bar.
-const BAR: usize = 20;
 
 /// Which device is in which batch, as far as that is known.
 #[derive(Default)]
@@ -84,17 +82,6 @@ fn bars(status: &FlashJobStatus, batches: &Batches) -> Vec<String> {
         bar(&title, devices.len(), count(devices, &well), count(devices, &badly))
     };
     batches.devices.iter().map(batch).collect()
-}
-
-fn bar(title: &str, of: usize, well: usize, badly: usize) -> String {
-    let part = |count: usize| (count * BAR / of.max(1)).min(BAR);
-    // A failure is seen, be it one of a thousand.
-    let bad = part(badly).max(usize::from(badly > 0));
-    let good = part(well).min(BAR - bad);
-    let failed = if badly > 0 { format!(", {badly} failed") } else { String::new() };
-    let rest = ".".repeat(BAR - good - bad);
-    let (good, bad) = ("#".repeat(good), "x".repeat(bad));
-    format!("{title:<9} [{good}{bad}{rest}]  {well} of {of}{failed}")
 }
 
 fn line(device: &InFlight, says: Option<&String>) -> String {

@@ -18,12 +18,11 @@ use crate::exit::Exit;
 use crate::flashjob::logs;
 use crate::flashjob::plan;
 use crate::flashjob::read::{self, JobObject};
+use crate::picture::{ALL_LINES, Canvas, until_enough};
 use crate::shell::Shell;
 
 /// How often a picture is drawn anew although nothing has changed.
 const FRAME: Duration = Duration::from_secs(1);
-/// The lines of a picture that nobody scrolls.
-const ALL_LINES: usize = 400;
 
 pub async fn once(to: &Connected, name: &str, shell: &Shell) -> Result<Exit> {
     let job = read::job(&to.client, &to.namespace, name).await?;
@@ -40,24 +39,11 @@ pub async fn follow(
     timeout: Option<Duration>,
     shell: &Shell,
 ) -> Result<Exit> {
-    let time_is_up = async {
-        match timeout {
-            Some(timeout) => tokio::time::sleep(timeout).await,
-            None => std::future::pending().await,
-        }
-    };
-    let again = format!("kubectl flashjob rollout status {name} -n {} --wait", to.namespace);
-    tokio::select! {
-        end = to_the_end(to, name, shell) => end,
-        () = time_is_up => {
-            shell.say(&format!("Not done in time. The rollout goes on; see: {again}"));
-            Ok(Exit::TimedOut)
-        }
-        _ = tokio::signal::ctrl_c() => {
-            shell.say(&format!("\nInterrupted. The rollout goes on; see: {again}"));
-            Ok(Exit::Interrupted)
-        }
-    }
+    let goes_on = format!(
+        "The rollout goes on; see: kubectl flashjob rollout status {name} -n {} --wait",
+        to.namespace
+    );
+    until_enough(to_the_end(to, name, shell), timeout, &goes_on, shell).await
 }
 
 async fn to_the_end(to: &Connected, name: &str, shell: &Shell) -> Result<Exit> {
@@ -114,7 +100,7 @@ struct Screen<'a> {
     to: &'a Connected,
     name: &'a str,
     shell: &'a Shell,
-    drawn: usize,
+    canvas: Canvas,
     log: ProgressLog,
     batches: Batches,
     /// The generation and the size that the batches are for.
@@ -125,7 +111,8 @@ struct Screen<'a> {
 impl<'a> Screen<'a> {
     fn new(to: &'a Connected, name: &'a str, shell: &'a Shell) -> Screen<'a> {
         let (log, batches) = (ProgressLog::default(), Batches::default());
-        Screen { to, name, shell, drawn: 0, log, batches, known: None, troubled: false }
+        let canvas = Canvas::default();
+        Screen { to, name, shell, canvas, log, batches, known: None, troubled: false }
     }
 
     async fn show(&mut self, job: &JobObject) {
@@ -137,23 +124,10 @@ impl<'a> Screen<'a> {
             self.batches = batches(self.to, job).await;
             self.known = Some(now);
         }
-        let (width, height) = self.shell.size();
+        let (_, height) = self.shell.size();
         let says = logs::last_lines(&self.to.client, job, height / 2).await;
-        self.draw(&picture(self.name, &job.status, &self.batches, &says, height), width);
-    }
-
-    /// Back to the first line of the last picture, and everything below it goes.
-    fn draw(&mut self, lines: &[String], width: usize) {
-        let mut text = String::new();
-        if self.drawn > 0 {
-            text += &format!("\x1b[{}A\x1b[J", self.drawn);
-        }
-        for line in lines {
-            text.extend(line.chars().take(width.max(20) - 1));
-            text.push('\n');
-        }
-        self.drawn = lines.len();
-        self.shell.tell(&text);
+        let lines = picture(self.name, &job.status, &self.batches, &says, height);
+        self.canvas.draw(&lines, self.shell);
     }
 
     /// The end in text, where a picture was: what failed, whole and not cut at the edge.
@@ -181,7 +155,7 @@ impl<'a> Screen<'a> {
             };
             self.shell.note(&format!("the cluster does not answer, tried again: {message}"));
             self.troubled = true;
-            self.drawn = 0;
+            self.canvas.leave();
         }
     }
 }

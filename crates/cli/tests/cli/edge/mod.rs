@@ -5,6 +5,7 @@ mod check;
 mod keys;
 mod requests;
 mod roles;
+mod workloads;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use super::{EdgeCli, becomes, code};
 use crate::site::Ended;
 
 /// A kubeconfig for an account that has one role in the namespace, and nothing else.
-async fn account(site: &EdgeCli, role: &str) -> Result<PathBuf> {
+pub async fn account(site: &EdgeCli, role: &str) -> Result<PathBuf> {
     let n = &site.namespace;
     let yaml = format!(
         "\

@@ -19,7 +19,12 @@ pub enum Found<T> {
     Missing,
     /// It was not read yet.
     Unknown,
+    /// Who asks may not read it. To the operator that does not happen; people see the place where it would be.
+    Unreadable,
 }
+
+/// Stands for what people may not read. It is the key of no object.
+pub const NOT_READABLE: &str = "<not readable>";
 
 /// Who knows them.
 pub trait Material {
@@ -64,9 +69,37 @@ impl From<ConfigMap> for ConfigMapData {
     }
 }
 
+impl SecretData {
+    pub(super) fn get(&self, key: &str) -> Option<&Vec<u8>> {
+        self.data.get(key).or_else(|| self.data.get(NOT_READABLE))
+    }
+}
+
 impl ConfigMapData {
     pub(super) fn has(&self, key: &str) -> bool {
-        self.data.contains_key(key) || self.binary.contains_key(key)
+        self.get(key).is_some() || self.binary.contains_key(key)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&String> {
+        self.data.get(key).or_else(|| self.data.get(NOT_READABLE))
+    }
+}
+
+/// An object that may be unreadable, with whatever key is asked for.
+pub(super) trait Stand {
+    fn in_for() -> Self;
+}
+
+impl Stand for SecretData {
+    fn in_for() -> Self {
+        Self { data: [(NOT_READABLE.to_owned(), NOT_READABLE.into())].into() }
+    }
+}
+
+impl Stand for ConfigMapData {
+    fn in_for() -> Self {
+        let data = [(NOT_READABLE.to_owned(), NOT_READABLE.to_owned())].into();
+        Self { data, binary: BTreeMap::new() }
     }
 }
 
@@ -141,6 +174,57 @@ pub(in crate::edge) mod tests {
         fn config_map(&self, namespace: &str, name: &str) -> Found<ConfigMapData> {
             self.look(&self.config_maps, namespace, name)
         }
+    }
+
+    /// Nothing here may be read.
+    struct Closed;
+
+    impl Material for Closed {
+        fn secret(&self, _: &str, _: &str) -> Found<SecretData> {
+            Found::Unreadable
+        }
+
+        fn config_map(&self, _: &str, _: &str) -> Found<ConfigMapData> {
+            Found::Unreadable
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_read_has_its_place_and_is_no_problem() {
+        let key = serde_json::json!({ "name": "o", "key": "k" });
+        let env = ["secretKeyRef", "configMapKeyRef"]
+            .map(|from| serde_json::json!({ "name": "V", "valueFrom": { from: key } }));
+        let spec = serde_json::from_value(serde_json::json!({
+            "pod": { "spec": { "containers": [{ "name": "c", "image": "i", "env": env }] } },
+            "imageRegistries": { "secretRef": { "name": "o" } },
+            "metrics": { "port": 1, "allowList": { "name": "o" } }
+        }))
+        .unwrap();
+        let (labels, annotations) = (BTreeMap::new(), BTreeMap::new());
+        let namespace = "default";
+        let input = crate::edge::configuration::WorkloadInput {
+            namespace,
+            name: "w",
+            labels: &labels,
+            annotations: &annotations,
+            spec: &spec,
+        };
+        let fragment = crate::edge::configuration::fragment(&input, &Closed).unwrap();
+        assert_eq!(fragment.json.matches(NOT_READABLE).count(), 3, "{}", fragment.json);
+        assert_eq!(fragment.secrets.len(), 1);
+
+        let settings = serde_json::from_value(serde_json::json!({
+            "heartbeat": { "periodSeconds": 5 },
+            "logCollection": { "a": { "syslogConfig": { "name": "o" } } },
+            "metrics": { "system": { "allowList": { "name": "o" } } },
+            "storage": { "s3": { "secretName": "o", "configMapName": "o" } }
+        }))
+        .unwrap();
+        let rendered =
+            crate::edge::configuration::render_settings(namespace, &settings, None, &Closed);
+        assert_eq!((rendered.problems, rendered.unread), (Vec::new(), false));
+        let heartbeat = rendered.configuration.heartbeat.unwrap();
+        assert_eq!(heartbeat.period_seconds, 5);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use hold::{Serve, Served, Wanted, serve};
 pub use masked::masked;
 #[cfg(test)]
 pub(super) use material::tests::Namespace;
-pub use material::{ConfigMapData, Found, Lack, Material, SecretData};
+pub use material::{ConfigMapData, Found, Lack, Material, NOT_READABLE, SecretData};
 pub use needs::Needs;
 pub use settings::{RenderedSettings, heartbeat_period, render as render_settings};
 pub use storage::Bucket;

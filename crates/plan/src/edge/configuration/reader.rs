@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flashjob_api::edge::EdgeReason;
 use flashjob_api::edge::wire::AllowList;
 
-use super::material::{ConfigMapData, Found, Lack, Material, SecretData};
+use super::material::{ConfigMapData, Found, Lack, Material, SecretData, Stand};
 use super::references::{Kind, Reference};
 use crate::edge::device_id::is_subdomain;
 use crate::edge::problem::Problem;
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
     pub fn secret(&mut self, wanted: &Reference<'_>) -> Option<Arc<SecretData>> {
         let material = self.material;
         let found = self.look(wanted, |namespace, name| material.secret(namespace, name))?;
-        self.check_key(wanted, |key| found.data.contains_key(key));
+        self.check_key(wanted, |key| found.get(key).is_some());
         Some(found)
     }
 
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     /// What a Secret has under the key that is named.
     pub fn bytes(&mut self, wanted: &Reference<'_>) -> Option<Vec<u8>> {
         let found = self.secret(wanted)?;
-        let value = found.data.get(wanted.key?)?;
+        let value = found.get(wanted.key?)?;
         if value.is_empty() || value.len() > LONGEST_VALUE {
             self.unusable(wanted, "is empty or too long");
             return None;
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
     /// What a ConfigMap has under the key that is named.
     pub fn text(&mut self, wanted: &Reference<'_>) -> Option<String> {
         let found = self.config_map(wanted)?;
-        match found.data.get(wanted.key?) {
+        match found.get(wanted.key?) {
             Some(text) if !text.is_empty() && text.len() <= LONGEST_VALUE => Some(text.clone()),
             None if wanted.optional || !found.has(wanted.key?) => None,
             Some(_) | None => {
@@ -108,15 +108,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The object has the key, but nothing can be done with what is there.
+    /// The object has the key, but nothing can be done with what is there. Of what may not be read nobody can say that.
     pub fn unusable(&mut self, wanted: &Reference<'_>, why: &str) {
+        let unreadable = match wanted.kind {
+            Kind::Secret => is_unreadable(&self.material.secret(self.namespace, wanted.name)),
+            Kind::ConfigMap => {
+                is_unreadable(&self.material.config_map(self.namespace, wanted.name))
+            }
+        };
+        if unreadable {
+            return;
+        }
         let Reference { kind, path, .. } = wanted;
         let (key, name) = (shown(wanted.key.unwrap_or_default()), shown(wanted.name));
         let what = format!("{key} of the {kind} {}/{name} {why}", self.namespace);
         self.problem(kind.key_missing(), format!("{what}; {path} needs it"));
     }
 
-    fn look<T>(
+    fn look<T: Stand>(
         &mut self,
         wanted: &Reference<'_>,
         ask: impl FnOnce(&str, &str) -> Found<T>,
@@ -125,6 +134,7 @@ impl<'a> Reader<'a> {
         let valid = is_subdomain(wanted.name);
         match if valid { ask(self.namespace, wanted.name) } else { Found::Missing } {
             Found::There(found) => return Some(found),
+            Found::Unreadable => return Some(Arc::new(T::in_for())),
             Found::Missing if wanted.optional => {}
             Found::Missing => {
                 let Reference { kind, path, .. } = wanted;
@@ -145,6 +155,10 @@ impl<'a> Reader<'a> {
             self.problem(kind.key_missing(), format!("{what}; {path} needs it"));
         }
     }
+}
+
+fn is_unreadable<T>(found: &Found<T>) -> bool {
+    matches!(found, Found::Unreadable)
 }
 
 /// A name as people may read it: a spec can have any text there.
