@@ -91,7 +91,7 @@ impl Play {
         match self.sources.secret("a", "db") {
             Found::There(data) => String::from_utf8(data.data["key"].clone()).unwrap(),
             Found::Missing => "missing".to_owned(),
-            Found::Unknown => "unknown".to_owned(),
+            Found::Unknown | Found::Unreadable => "unknown".to_owned(),
         }
     }
 }

@@ -136,7 +136,9 @@ fn bucket(
 ) -> Result<Option<Bucket>, Lack> {
     let (config_map, secret) = match (config_map, secret) {
         (Found::There(config_map), Found::There(secret)) => (config_map, secret),
-        (Found::Unknown, _) | (_, Found::Unknown) => return Ok(None),
+        (Found::Unknown | Found::Unreadable, _) | (_, Found::Unknown | Found::Unreadable) => {
+            return Ok(None);
+        }
         (Found::Missing, _) => return Err(Lack::NoConfigMap),
         (_, Found::Missing) => return Err(Lack::NoSecret),
     };
