@@ -11,7 +11,7 @@ use flashjob_api::edge::wire::{DeviceConfigurationMessage, Workload};
 use flashjob_api::edge::{DeviceSpec, Settings, WorkloadSpec};
 use flashjob_plan::edge::configuration::{
     Bucket, ConfigMapData, Found, Material, Membership, Needs, SecretData, SettingsText,
-    WorkloadInput, compose, effective, fragment, settings,
+    WorkloadInput, compose, effective, fragment, render_settings,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -58,7 +58,7 @@ impl Manifests {
         let (of_device, problem) = effective("default", &device.settings, membership);
         assert_eq!(problem, None);
         let material = Read { manifests: self, needs: Needs::of_settings(&of_device) };
-        let rendered = settings::render("default", &of_device, bucket, &material);
+        let rendered = render_settings("default", &of_device, bucket, &material);
         assert_eq!((rendered.problems, rendered.unread), (vec![], false));
         let fragments = self.workloads.iter().map(|workload| {
             let spec: WorkloadSpec = read(&workload["spec"]);
