@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use flashjob_plan::edge::configuration::{Lack, Needs, render_settings};
 use flashjob_plan::edge::preview::{
-    DevicePreview, Fleet, Manifest, Preview, Refused, Set, preview, render,
+    DevicePreview, Fleet, Manifest, Preview, Refused, preview, render,
 };
 use flashjob_plan::edge::problem::Problem;
 use serde::Serialize;
@@ -109,10 +109,10 @@ fn missing(fleet: &Fleet, manifests: &[Manifest], material: &LiveMaterial) -> Ve
                     _ => Vec::new(),
                 }
             }
-            Manifest::Set(Set { settings: Ok(settings), .. }) => {
-                render_settings(namespace, settings, None, material).problems
-            }
-            Manifest::Set(_) => Vec::new(),
+            Manifest::Set(set) => match &set.settings {
+                Ok(settings) => render_settings(namespace, settings, None, material).problems,
+                Err(_) => Vec::new(),
+            },
         }
     };
     let of_manifest = |manifest| {

@@ -77,7 +77,8 @@ impl Manifests {
                 self.all.push(Manifest::Workload(workload(kind, &meta, &object["spec"])));
             }
             (_, Some(kind), ..) => {
-                self.all.push(Manifest::Set(Set::read(kind, &meta, &object["spec"])));
+                let set = Set::read(kind, &meta, &object["spec"]);
+                self.all.push(Manifest::Set(Box::new(set)));
             }
             (.., "v1", "Secret") => {
                 self.material.put_secret((named, name), secret(object)?);

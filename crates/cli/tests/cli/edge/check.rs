@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::edge::Manner;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Api;
@@ -59,7 +58,7 @@ async fn an_empty_cluster_lacks_everything_and_each_thing_is_said() -> Result<()
 async fn where_all_is_well_it_says_so_and_what_is_taken_away_is_missed() -> Result<()> {
     let site = EdgeCli::new().await?;
     let _operator = site.operator().await?;
-    site.registered("edge1", Manner::Ours).await?;
+    site.reporting("edge1").await?;
     let before = site.run_at_home(&["check"]).await;
     assert_eq!(before.code, 3, "{before:#?}");
     is(&before, "FAIL", "device API: no Pod in namespace");

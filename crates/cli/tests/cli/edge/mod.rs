@@ -60,6 +60,20 @@ impl EdgeCli {
         self.run(&[args, &[&format!("--operator-namespace={}", self.home)]].concat()).await
     }
 
+    /// A device that has come in, and has said so often enough that its EdgeDevice says it, too.
+    pub async fn reporting(&self, id: &str) -> Result<Device> {
+        let device = self.registered(id, Manner::Ours).await?;
+        device.heartbeat().await?;
+        eventually(&format!("{id} to be Ready"), PATIENCE, async || {
+            let status = self.devices().get(id).await?.status.unwrap_or_default();
+            let is_ready =
+                status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+            Ok(is_ready.then_some(()))
+        })
+        .await?;
+        Ok(device)
+    }
+
     /// The name of the one registration Secret there is.
     pub async fn registration(&self) -> Result<String> {
         let label = ListParams::default().labels("reg-client-ca=true");

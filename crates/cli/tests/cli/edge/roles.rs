@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use flashjob_sim::edge::Manner;
 
 use super::{EdgeCli, becomes, code};
 use crate::site::Ended;
@@ -46,7 +45,7 @@ async fn the_viewer_looks_the_editor_acts_and_neither_has_a_secret() -> Result<(
     needs_editor(site.run_as(&viewer, &["decline", "--all", "--yes"]).await);
     site.run_as(&editor, &["approve", "--all", "--yes"]).await.well();
     becomes("edge1 to be let in", 208, async || device.enrol().await).await?;
-    site.registered("edge1", Manner::Ours).await?;
+    site.reporting("edge1").await?;
     needs_editor(site.run_as(&viewer, &["reset", "edge1"]).await);
     needs_editor(site.run_as(&viewer, &["remove", "edge1", "--yes"]).await);
     for kubeconfig in [&viewer, &editor] {

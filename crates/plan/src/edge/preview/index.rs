@@ -60,7 +60,7 @@ impl Fleet {
                             && old.name == new.name
                     };
                     fleet.sets.retain(|old| !is_it(old));
-                    fleet.sets.push(new.clone());
+                    fleet.sets.push((**new).clone());
                 }
             }
         }

@@ -23,7 +23,7 @@ pub use read::{Device, Set, SetKind, workload};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Manifest {
     Workload(WorkloadFacts),
-    Set(Set),
+    Set(Box<Set>),
 }
 
 impl Manifest {

@@ -101,7 +101,7 @@ fn what_is_refused_is_named_with_its_path() {
     let manifests = [
         Manifest::Workload(edge_workload("web", None, &web("i", json!({})))),
         Manifest::Workload(edge_workload("probe", None, &probe)),
-        Manifest::Set(set("odd", &json!({ "heartbeat": 7 }))),
+        Manifest::Set(Box::new(set("odd", &json!({ "heartbeat": 7 })))),
     ];
     let refused: Vec<_> = preview(&fleet, &manifests)
         .refused
@@ -127,12 +127,12 @@ fn a_set_changes_how_its_members_behave_and_nobody_else() {
         sets: vec![set("floor", &beat(60))],
         ..Fleet::default()
     };
-    let found = preview(&fleet, &[Manifest::Set(set("floor", &beat(5)))]);
+    let found = preview(&fleet, &[Manifest::Set(Box::new(set("floor", &beat(5))))]);
     let [device] = &found.devices[..] else { panic!("{found:#?}") };
     assert!(device.name == "d1" && device.has_other_settings, "{device:#?}");
-    assert!(!first(&fleet, &[Manifest::Set(set("floor", &beat(60)))]).changes());
+    assert!(!first(&fleet, &[Manifest::Set(Box::new(set("floor", &beat(60))))]).changes());
     let group = Set { kind: SetKind::EdgeDeviceGroup, ..set("floor", &beat(5)) };
-    assert!(!first(&fleet, &[Manifest::Set(group)]).changes(), "the newer kind counts");
+    assert!(!first(&fleet, &[Manifest::Set(Box::new(group))]).changes(), "the newer kind counts");
 }
 
 #[test]
@@ -267,7 +267,7 @@ proptest! {
                 None => prop_assert_eq!(did, does),
             }
         }
-        for ((kind, namespace, name), _) in &new {
+        for (kind, namespace, name) in new.keys() {
             let mut judged = after.of_name(namespace, name);
             let refused = judged.find(|judged| judged.facts.kind == *kind).unwrap().verdict.err();
             let told = foreseen.refused.iter().find(|refused| {
