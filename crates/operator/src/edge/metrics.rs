@@ -110,27 +110,7 @@ impl EdgeMetrics {
             "Events of devices that were counted and not written",
             inner.events_dropped.clone(),
         );
-        r.register("devices", "Devices by whether they report", inner.devices.clone());
-        r.register(
-            "configurations_held",
-            "Devices that keep the configuration they have, because the latest cannot be made",
-            inner.held.clone(),
-        );
-        r.register(
-            "devices_behind",
-            "Devices that report, and have not carried out the configuration they are given",
-            inner.behind.clone(),
-        );
-        r.register(
-            "oldest_behind_seconds",
-            "For how long the one of them has been given it that has had most time",
-            inner.behind_seconds.clone(),
-        );
-        r.register(
-            "device_certificates_expiring",
-            "Devices whose certificate ends within a fortnight, or has ended",
-            inner.expiring.clone(),
-        );
+        inner.register_states(r);
         r.register("ca_days", "Days until the CA ends", inner.ca_days.clone());
         r.register(
             "server_certificate_days",
@@ -249,6 +229,33 @@ impl EdgeMetrics {
     pub fn disconnected(&self) {
         self.inner.disconnects.inc();
         self.inner.flotta.unregistered.inc();
+    }
+}
+
+impl Inner {
+    /// How the devices are.
+    fn register_states(&self, r: &mut Registry) {
+        r.register("devices", "Devices by whether they report", self.devices.clone());
+        r.register(
+            "configurations_held",
+            "Devices that keep the configuration they have, because the latest cannot be made",
+            self.held.clone(),
+        );
+        r.register(
+            "devices_behind",
+            "Devices that report, and have not carried out the configuration they are given",
+            self.behind.clone(),
+        );
+        r.register(
+            "oldest_behind_seconds",
+            "For how long the one of them has been given it that has had most time",
+            self.behind_seconds.clone(),
+        );
+        r.register(
+            "device_certificates_expiring",
+            "Devices whose certificate ends within a fortnight, or has ended",
+            self.expiring.clone(),
+        );
     }
 }
 

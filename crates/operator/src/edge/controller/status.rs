@@ -112,7 +112,7 @@ impl EdgeController {
             live,
             registered: keys.and_then(|keys| keys.current.as_ref()).map(|key| key.since),
             problems: &state.problems,
-            storage: state.storage.as_ref().map(|storage| storage.as_ref().map(|()| ())),
+            storage: state.storage.as_ref().map(|storage| storage.as_ref().copied()),
             certificate_end: keys.and_then(|keys| keys.until),
             unsupported: if state.has_our_agent { &state.unsupported } else { &[] },
             data_obc: None,
