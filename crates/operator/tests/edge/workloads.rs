@@ -6,7 +6,7 @@ use flashjob_sim::edge::{Device, Manner};
 use flashjob_sim::{PATIENCE, eventually};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::kit::patch_device;
 use super::workload_kit::{
@@ -97,4 +97,31 @@ async fn an_edge_deployment_from_its_making_to_its_end() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edge_workload_from_its_making_to_its_end() -> Result<()> {
     workflow("EdgeWorkload", "edgeworkloads").await
+}
+
+/// A device that is told to stop something and to run it again says the same before and after, and that counts anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_goes_and_comes_back_is_complete_again() -> Result<()> {
+    let site = EdgeSite::new().await?;
+    let _operator = site.operator().await?;
+    let api = objects(&site, "EdgeWorkload", "edgeworkloads");
+    let one = site.registered("one", Manner::Ours).await?;
+    let everywhere = nginx("nginx:1", json!({ "deviceSelector": {} }));
+    let complete = |found: &Value| condition(found, "Complete")["status"] == "True";
+    make(&api, "EdgeWorkload", "nginx", everywhere.clone()).await?;
+    is_told(&one, &["nginx"]).await?;
+    one.heartbeat().await?;
+    workload(&api, "nginx", complete).await?;
+    for _ in 0..2 {
+        api.delete("nginx", &DeleteParams::default()).await?;
+        is_told(&one, &[]).await?;
+        make(&api, "EdgeWorkload", "nginx", everywhere.clone()).await?;
+        is_told(&one, &["nginx"]).await?;
+        let again = async || {
+            one.heartbeat().await?;
+            Ok(complete(&serde_json::to_value(api.get("nginx").await?)?).then_some(()))
+        };
+        eventually("the workload to be complete again", PATIENCE, again).await?;
+    }
+    Ok(())
 }

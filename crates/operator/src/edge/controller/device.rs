@@ -139,6 +139,10 @@ impl EdgeController {
             let others: Vec<_> = state.wanted.keys().filter(other).cloned().collect();
             state.unsynced.extend(others.clone());
             state.unsynced.retain(|name| state.wanted.contains_key(name));
+            if !others.is_empty() {
+                // It may have carried that out before, and then says what it said last.
+                self.shared.beats.forget(place);
+            }
             others.iter().for_each(|name| self.recount(&place.0, name));
         }
         if self.shared.served.put(place, configuration, clock::now()) {
