@@ -4,7 +4,7 @@
 //! while it may still go by a longer one, that counts.
 //!
 //! A process that has just started has heard nobody, which says nothing about the devices. So for three periods from its
-//! start it goes by what was known before: the [roll](super::roll), and what the status says.
+//! start it goes by what was known before: the [roll], and what the status says.
 
 use jiff::Timestamp;
 
