@@ -90,7 +90,9 @@ impl EdgeController {
         let version = served.as_ref().and_then(|served| served.configuration.as_ref());
         let version = version.map(|configuration| configuration.version());
         let state = self.states.get_mut(place)?;
-        let is_new = before.get("conditions").is_none() && state.report.is_none();
+        let is_new = before.get("conditions").is_none()
+            && state.report.is_none()
+            && device.settings.is_none();
         if is_new && matches!(live, Live::Grace { .. }) && state.has_nothing_to_tell() {
             // It has just come in, and speaks for itself soon.
             return None;
