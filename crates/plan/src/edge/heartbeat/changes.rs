@@ -37,19 +37,6 @@ fn forget_uploads(status: &mut Value) {
     }
 }
 
-/// Whether with this status Ready turns from reporting to missing or back, which has its [pace](super::flips). That a device
-/// is heard of for the first time has none.
-pub fn ready_turns(before: &Value, after: &Value) -> bool {
-    matches!((ready(before), ready(after)), (Some(one), Some(other)) if one != other)
-}
-
-/// `None` for a device that has not been heard of.
-fn ready(status: &Value) -> Option<bool> {
-    let conditions = status.get("conditions").and_then(Value::as_array)?;
-    let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
-    (ready["reason"] != "NeverReported").then(|| ready["status"] == "True")
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -80,18 +67,6 @@ mod tests {
         for nonsense in [json!(null), json!(7), json!({ "workloads": { "a": 1 } }), json!([])] {
             assert_eq!(urgency(&nonsense, &after), Urgency::Change, "{nonsense}");
             assert_eq!(urgency(&nonsense, &nonsense.clone()), Urgency::Nothing);
-        }
-    }
-
-    #[test]
-    fn ready_turns_when_a_device_goes_or_comes_back_and_not_when_it_comes_first() {
-        let ready = |holds: &str, reason: &str| json!({ "conditions": [{ "type": "Ready", "status": holds, "reason": reason }] });
-        let (here, gone) = (ready("True", "Reporting"), ready("Unknown", "NoHeartbeat"));
-        let new = ready("Unknown", "NeverReported");
-        assert!(ready_turns(&here, &gone) && ready_turns(&gone, &here));
-        assert!(!ready_turns(&here, &here.clone()) && !ready_turns(&gone, &gone.clone()));
-        for first in [new, json!(null), json!({ "conditions": [7, {}] })] {
-            assert!(!ready_turns(&first, &here) && !ready_turns(&first, &gone));
         }
     }
 }

@@ -136,11 +136,6 @@ impl Liveness {
         u32::try_from(periods.clamp(1, MISSED + 1) - 1).unwrap_or_default()
     }
 
-    /// When [`state`](Self::state) turns if the device stays silent; `None` if it has turned.
-    pub fn next_check(&self, now: Timestamp, started: Timestamp) -> Option<Timestamp> {
-        self.deadline(started).filter(|deadline| now < *deadline)
-    }
-
     fn deadline(&self, started: Timestamp) -> Option<Timestamp> {
         match self.source {
             Source::Heard => self.last_seen().map(|seen| after(seen, self.patience())),
@@ -197,9 +192,7 @@ mod tests {
     fn a_device_is_missing_after_three_periods_and_back_with_its_next_heartbeat() {
         let mut device = heard(0);
         assert_eq!(state(&device, 179), Live::Reporting);
-        assert_eq!(device.next_check(at(179), at(-9)), Some(at(180)));
         assert_eq!(state(&device, 180), Live::Missing { since: at(0) });
-        assert_eq!(device.next_check(at(180), at(-9)), None);
         device.beat(at(500));
         assert_eq!(state(&device, 501), Live::Reporting);
     }
@@ -248,7 +241,6 @@ mod tests {
         let grace = |device: &Liveness, second| device.state(at(second), at(0));
         let reporting = remembered(-200, -100);
         assert_eq!(grace(&reporting, 179), Live::Grace { seen: Some(at(-200)) });
-        assert_eq!(reporting.next_check(at(0), at(0)), Some(at(180)));
         assert_eq!(grace(&reporting, 180), Live::Missing { since: at(-200) });
         let missing = remembered(-400, -100);
         assert_eq!(grace(&missing, 0), Live::Missing { since: at(-400) });

@@ -203,11 +203,6 @@ impl Roll {
         u16::try_from(turn).ok().filter(|_| changed)
     }
 
-    /// When to ask again.
-    pub fn next_turn(&self) -> Duration {
-        self.at
-    }
-
     fn shard(&mut self, shard: u16) -> &mut Shard {
         let shard = usize::from(shard);
         if self.shards.len() <= shard {
