@@ -102,7 +102,12 @@ impl Beats {
         if beat.liveness.changes_period() && is_served() {
             beat.liveness.take_period();
         }
-        Some(Heard { is_new: std::mem::replace(&mut beat.said, said) != said, missed })
+        let mut is_new = std::mem::replace(&mut beat.said, said) != said;
+        if !beat.turns(Live::Reporting) {
+            // Who was not thought missing takes no turns, and its status need not be written twice.
+            is_new |= std::mem::replace(&mut beat.shown, Live::Reporting) != Live::Reporting;
+        }
+        Some(Heard { is_new, missed })
     }
 
     /// What a device said last did not get any further, or is no longer where it was written: it counts as new when it is said
@@ -148,6 +153,19 @@ mod tests {
         assert!(is_new(&uploaded), "it did not get any further");
         let stranger = ("default".to_owned(), "edge2".to_owned());
         assert!(beats.hear(&stranger, &up, || true).is_none());
+    }
+
+    #[test]
+    fn who_is_heard_of_first_is_shown_to_report_at_once_and_who_was_missing_in_its_turn() {
+        let beats = beats(60);
+        let shown = || beats.lock()[&place()].shown;
+        assert_eq!(shown(), Live::Grace { seen: None });
+        assert!(beats.hear(&place(), &Report::default(), || true).unwrap().is_new);
+        assert_eq!(shown(), Live::Reporting);
+        let missing = Live::Missing { since: Timestamp::UNIX_EPOCH };
+        beats.lock().get_mut(&place()).unwrap().shown = missing;
+        beats.hear(&place(), &Report::default(), || true);
+        assert_eq!(shown(), missing);
     }
 
     #[test]
