@@ -186,6 +186,10 @@ impl Operator {
         self.running.has_ended()
     }
 
+    pub fn pid(&self) -> i32 {
+        self.running.pid()
+    }
+
     /// What it has used up so far.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.running.pid().unsigned_abs())

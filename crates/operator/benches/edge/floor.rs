@@ -1,8 +1,7 @@
 //! The floor of requests: a bare server, a process of its own so that its CPU can be told from ours.
 //!
 //! It has the same TLS as the device API (1.3 and ring alone, a certificate demanded and any taken), the same hyper, and one
-//! thread. Whatever it is asked, it reads the body and says the same bytes, those that the operator has said to the same
-//! request. It **is** the price of TLS and HTTP on this machine, now. It is **not** something an operator could reach: it
+//! thread. It reads the body of whatever it is asked, and says the bytes that the operator has said to a request of that kind. It **is** the price of TLS and HTTP on this machine, now. It is **not** something an operator could reach: it
 //! does not look at who asks, for what, or how often.
 
 use std::convert::Infallible;
@@ -43,9 +42,10 @@ const CERTIFICATE: &str = "server.crt";
 const KEY: &str = "server.key";
 const SAID: &str = "answer.json";
 
-/// What it says.
+/// What it says to requests whose path has these two in it.
 #[derive(Serialize, Deserialize)]
 struct Said {
+    path: (String, String),
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
@@ -59,15 +59,21 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Starts one that shows the certificate of this site's operator and says the same as this answer.
-    pub async fn start(site: &EdgeSite, answer: &Answer) -> Result<Floor> {
+    /// Starts one that shows the certificate of this site's operator and says the same as these answers, to requests with such
+    /// a path. The last is for all others.
+    pub async fn start<'a>(
+        site: &EdgeSite,
+        answers: impl IntoIterator<Item = ((&'a str, &'a str), &'a Answer)>,
+    ) -> Result<Floor> {
         let folder = TempDir::new()?;
         let server = site.secrets().get("flotta-host-certificate").await?;
         for part in [CERTIFICATE, KEY] {
             let text = site::text(&server, part).with_context(|| format!("no {part}"))?;
             fs::write(folder.path().join(part), text)?;
         }
-        fs::write(folder.path().join(SAID), serde_json::to_vec(&Said::of(answer))?)?;
+        let said: Vec<Said> =
+            answers.into_iter().map(|(path, answer)| Said::of(path, answer)).collect();
+        fs::write(folder.path().join(SAID), serde_json::to_vec(&said)?)?;
         let args = [ARGUMENT.to_owned(), folder.path().display().to_string()];
         let log = folder.path().join("log");
         let process = Running::start_with(&std::env::current_exe()?, &args, None, log)?;
@@ -83,47 +89,62 @@ impl Floor {
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.process.pid().unsigned_abs())
     }
+
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
+    }
 }
 
 impl Said {
-    fn of(answer: &Answer) -> Said {
+    fn of((first, second): (&str, &str), answer: &Answer) -> Said {
         // hyper adds these itself.
         let own = |name: &HeaderName| name != DATE && name != CONTENT_LENGTH;
         let headers = answer.headers.iter().filter(|(name, _)| own(name));
         let headers = headers.map(|(name, value)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         });
-        Said { status: answer.code(), headers: headers.collect(), body: answer.text() }
+        let path = (first.to_owned(), second.to_owned());
+        Said { path, status: answer.code(), headers: headers.collect(), body: answer.text() }
     }
 
-    fn response(self) -> Result<Response<Full<Bytes>>> {
+    fn response(self) -> Result<Saying> {
         let mut response = Response::builder().status(self.status);
         for (name, value) in self.headers {
             response = response.header(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
         }
-        Ok(response.body(Full::new(Bytes::from(self.body)))?)
+        Ok((self.path, response.body(Full::new(Bytes::from(self.body)))?))
     }
+}
+
+type Saying = ((String, String), Response<Full<Bytes>>);
+
+fn answer(all: &[Saying], path: &str) -> Response<Full<Bytes>> {
+    let is_for = |((first, second), _): &&Saying| {
+        path.contains(first.as_str()) && path.contains(second.as_str())
+    };
+    let found = all.iter().find(is_for).or(all.last());
+    found.map(|(_, response)| response.clone()).unwrap_or_default()
 }
 
 /// Serves until the process is ended.
 pub async fn serve(folder: &Path) -> Result<()> {
-    let said: Said = serde_json::from_slice(&fs::read(folder.join(SAID))?)?;
-    let response = said.response()?;
+    let said: Vec<Said> = serde_json::from_slice(&fs::read(folder.join(SAID))?)?;
+    let all: Arc<[Saying]> = said.into_iter().map(Said::response).collect::<Result<_>>()?;
     let acceptor = TlsAcceptor::from(Arc::new(tls(folder)?));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{LISTENS}{}", listener.local_addr()?);
     loop {
         let (stream, _) = listener.accept().await?;
-        tokio::spawn(converse(stream, acceptor.clone(), response.clone()));
+        tokio::spawn(converse(stream, acceptor.clone(), all.clone()));
     }
 }
 
-async fn converse(stream: TcpStream, acceptor: TlsAcceptor, response: Response<Full<Bytes>>) {
+async fn converse(stream: TcpStream, acceptor: TlsAcceptor, all: Arc<[Saying]>) {
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = response.clone();
+        let response = answer(&all, request.uri().path());
         async move {
             let _ = request.into_body().collect().await;
             Ok::<_, Infallible>(response)

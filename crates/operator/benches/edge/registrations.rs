@@ -80,7 +80,7 @@ pub struct Fleet {
 
 /// Measures the operator between two floors.
 pub async fn measure(bed: &Bed, options: &Options) -> Result<(Registrations, Fleet)> {
-    let Options { devices: count, parallel, .. } = *options;
+    let Options { registrations: count, parallel, .. } = *options;
     let template = Template::take(bed).await?;
     let before = template.measure(bed, count, parallel).await?;
 

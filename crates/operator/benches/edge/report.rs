@@ -4,6 +4,9 @@ use std::fmt::{Display, Formatter, Result};
 
 use serde::{Serialize, Serializer};
 
+pub mod fleet;
+
+use self::fleet::FleetReport;
 use crate::bed::median;
 use crate::registrations::Registrations;
 use crate::requests::Requests;
@@ -23,6 +26,7 @@ pub struct Report {
     pub registrations: Option<Registrations>,
     #[serde(serialize_with = "with_ratios")]
     pub requests: Vec<Requests>,
+    pub fleet: FleetReport,
 }
 
 /// What can be worked out is in the JSON too, so that nobody works it out differently.
@@ -77,6 +81,7 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         self.registrations(f)?;
         self.requests(f)?;
+        self.fleet.fmt(f)?;
         self.figures(f)
     }
 }
@@ -141,10 +146,8 @@ impl Report {
 
     fn figures(&self, f: &mut Formatter<'_>) -> Result {
         writeln!(f, "Figures to reach")?;
-        let mut figure = |what: &str, is: f64, reached: bool, wanted: &str| {
-            let word = if reached { "" } else { "  not reached" };
-            writeln!(f, "  {what:<42}  {is:>8.2}  {wanted}{word}")
-        };
+        let mut figure =
+            |what: &str, is: f64, reached: bool, wanted: &str| figure(f, what, is, reached, wanted);
         if let Some(row) = &self.registrations {
             let (rate, writes) = (row.per_second(), row.writes_each());
             let wanted = format!("at least {REGISTRATIONS}");
@@ -155,6 +158,12 @@ impl Report {
             let wanted = format!("at most {REQUEST}");
             figure("a request: times the floor, the worst", ratio, ratio <= REQUEST, &wanted)?;
         }
-        Ok(())
+        self.fleet.figures(f)
     }
+}
+
+/// A figure beside the one that is wanted.
+fn figure(f: &mut Formatter<'_>, what: &str, is: f64, reached: bool, wanted: &str) -> Result {
+    let word = if reached { "" } else { "  not reached" };
+    writeln!(f, "  {what:<48}  {is:>8.2}  {wanted}{word}")
 }

@@ -163,7 +163,7 @@ impl Bench<'_> {
         let to_operator = self.connect(operator.address).await?;
         let first = self.pollers.first().context("no devices")?;
         let answer = ask(&to_operator[0], first, kind).await?;
-        let floor = Floor::start(&self.fleet.site, &answer).await?;
+        let floor = Floor::start(&self.fleet.site, [(("", ""), &answer)]).await?;
         let to_floor = self.connect(floor.address).await?;
 
         let each = self.options.requests / self.pollers.len();

@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use flashjob_api::edge::wire::{Event, UpgradeStatus, WorkloadStatus};
 use tokio::sync::watch;
 
+pub use self::message::hardware;
 pub use self::operations::As;
 pub use self::options::{DeviceOptions, FIELD_POLL, Manner};
 use self::state::State;

@@ -177,7 +177,7 @@ pub(super) fn mutable_hardware(id: &str) -> HardwareInfo {
 }
 
 /// The little that agents say of it.
-pub(super) fn hardware(id: &str) -> HardwareInfo {
+pub fn hardware(id: &str) -> HardwareInfo {
     HardwareInfo {
         hostname: id.to_owned(),
         cpu: Some(Cpu {
