@@ -40,6 +40,8 @@ use crate::process::clock;
 
 /// The original's agent gives up after a second, and what is answered later is lost.
 const LONGEST: Duration = Duration::from_millis(900);
+/// Why a device is told nothing yet.
+const READING: &str = "the cluster is being read";
 /// Why a device gets no configuration when it names none that it has.
 const HELD: &str =
     "something that a workload of this device needs is missing; it keeps the configuration it has";
@@ -76,7 +78,7 @@ impl Handler for DeviceApi {
         let call = self.call(peer, device)?;
         let identified = auth::identify(&call.certificate, &call.device, call.now);
         identified.map_err(|refusal| self.refuse(refusal))?;
-        if self.shared.is_ready() { Ok(()) } else { Err(busy("the cluster is being read")) }
+        if self.shared.is_serving() { Ok(()) } else { Err(busy(READING)) }
     }
 
     /// A device's own certificate is counted by itself. The one for registration is everybody's, so it is counted for each
@@ -163,6 +165,9 @@ impl DeviceApi {
         let certificate = call.certificate.clone();
         let request = DeviceRequest { device: call.device.clone(), certificate, wish };
         let outcome = match outcome_without_write(&self.shared, &request, call.now) {
+            Some(granted @ Outcome::Granted { .. }) => granted,
+            // Its EdgeDevice, or another of its name, may be on a page of the list that has not come yet.
+            _ if !self.shared.is_ready() => return Err(busy(READING)),
             Some(outcome) => outcome,
             None => Box::pin(self.ask(request, said)).await?,
         };

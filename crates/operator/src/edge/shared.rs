@@ -28,6 +28,7 @@ pub struct Shared {
     /// Requests that are held until something has changed.
     pub waiting: Waiting,
     devices: RwLock<Devices>,
+    serving: AtomicBool,
     ready: AtomicBool,
     window: WriteWindow,
 }
@@ -39,10 +40,18 @@ impl Shared {
         metrics: EdgeMetrics,
         window: WriteWindow,
     ) -> Self {
-        let (devices, ready) = (RwLock::default(), AtomicBool::new(false));
-        let (served, beats) = (ServedConfigurations::default(), Beats::default());
-        let waiting = Waiting::default();
-        Self { settings, certificates, metrics, served, beats, waiting, devices, ready, window }
+        Self {
+            settings,
+            certificates,
+            metrics,
+            served: ServedConfigurations::default(),
+            beats: Beats::default(),
+            waiting: Waiting::default(),
+            devices: RwLock::default(),
+            serving: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            window,
+        }
     }
 
     pub fn devices(&self) -> RwLockReadGuard<'_, Devices> {
@@ -74,18 +83,27 @@ impl Shared {
         self.waiting.wake_all();
     }
 
-    /// Whether everything was listed. Before that nobody is told that there is no such device.
+    /// Whether all that configurations are made of was listed: a device whose EdgeDevice was listed is served by now.
+    pub fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Acquire)
+    }
+
+    pub fn set_serving(&self) {
+        self.serving.store(true, Ordering::Release);
+    }
+
+    /// Whether the EdgeDevices were listed, too. Before that nobody is told that there is no such device.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
     }
 
     /// Whether what is known here is still the truth. Without the lease another process may have changed it, and a process that
     /// stood still for a while finds requests in its sockets before it finds out.
     pub fn holds_the_lease(&self) -> bool {
         self.window.allows_writing()
-    }
-
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Release);
     }
 }

@@ -19,7 +19,7 @@ use super::tombstones;
 use super::{certificates, roll, server, watches};
 use crate::engine::fair_queue::Flow;
 use crate::engine::pool::{Caller, Pool};
-use crate::engine::watch::Watches;
+use crate::engine::watch::{Resync, Watches};
 use crate::engine::{self, backoff};
 use crate::process::client::error_message;
 use crate::process::{self, clock};
@@ -67,7 +67,7 @@ pub async fn run(
         namespace: None,
         missing: process.missing.clone(),
         metrics: process.metrics.clone(),
-        resync: process.resync,
+        resync: Resync::every(process.resync),
         inputs: inputs.clone(),
     };
     watches::start(&watches, &settings);

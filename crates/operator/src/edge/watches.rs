@@ -21,7 +21,7 @@ use super::sets::SetKind;
 use super::sources::SourceKind;
 use super::{observe, slim};
 use crate::engine::slim::Slim;
-use crate::engine::watch::Watches;
+use crate::engine::watch::{Resync, Watches};
 use crate::process::client::error_message;
 use crate::process::crds::{Needed, discover};
 
@@ -29,6 +29,9 @@ use crate::process::crds::{Needed, discover};
 const PAGE: u32 = 100;
 /// Metadata is short.
 const METADATA_PAGE: u32 = 500;
+/// EdgeDevices are listed anew so many times less often than anything else, which makes it an hour: there may be 100,000 of them,
+/// and that list keeps an API server busy for a minute.
+const DEVICES_LESS_OFTEN: u32 = 12;
 /// From one look for the CRD of ObjectBucketClaims to the next.
 const LOOK_FOR_CLAIMS: Duration = Duration::from_secs(5);
 /// After so many looks in vain it is gone.
@@ -39,7 +42,10 @@ pub fn start(watches: &Watches<Input>, settings: &Settings) {
         let (edge, namespace) = (Edge { watches, namespace }, namespace.clone());
         let input = move |event| Input::Device(namespace.clone(), event);
         let read = |object: slim::EdgeDevice| Some(observe::device(&object));
-        watches.spawn("edgedevices", Some(EDGE_DEVICES), edge.api(), page(PAGE), read, input);
+        let Resync { usual, after_failure } = watches.resync;
+        let usual = usual * DEVICES_LESS_OFTEN;
+        let seldom = watches.with_resync(Resync { usual, after_failure });
+        seldom.spawn("edgedevices", Some(EDGE_DEVICES), edge.api(), page(PAGE), read, input);
         edge.workloads::<slim::EdgeDeployment>(WorkloadKind::EdgeDeployment, EDGE_DEPLOYMENTS);
         edge.workloads::<slim::EdgeWorkload>(WorkloadKind::EdgeWorkload, EDGE_WORKLOADS);
         edge.sets::<slim::EdgeDeviceSet>(SetKind::EdgeDeviceSet, EDGE_DEVICE_SETS);

@@ -39,11 +39,38 @@ pub struct Watches<I> {
     pub namespace: Option<String>,
     pub missing: MissingCrds,
     pub metrics: SystemMetrics,
-    pub resync: Duration,
+    pub resync: Resync,
     pub inputs: Sender<I>,
 }
 
+/// How long after its list a watch is trusted to have left nothing out.
+#[derive(Clone, Copy, Debug)]
+pub struct Resync {
+    pub usual: Duration,
+    /// If it has failed meanwhile. The cluster may have been restored from a backup, and a watch that goes on after a version
+    /// that is yet to come says nothing.
+    pub after_failure: Duration,
+}
+
+impl Resync {
+    pub fn every(pause: Duration) -> Self {
+        Self { usual: pause, after_failure: pause }
+    }
+}
+
 impl<I: Send + 'static> Watches<I> {
+    /// The same, for kinds that are listed as often as this.
+    pub fn with_resync(&self, resync: Resync) -> Self {
+        Self {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            missing: self.missing.clone(),
+            metrics: self.metrics.clone(),
+            resync,
+            inputs: self.inputs.clone(),
+        }
+    }
+
     /// All objects of a kind, or those of the one namespace that is looked after.
     pub fn scoped<K>(&self) -> Api<K>
     where
@@ -96,19 +123,19 @@ enum Ended {
     CannotGoOn,
 }
 
-/// Passes on what a watch says, for as long as it can go on, but not longer than `resync` after its list. A list may take
+/// Passes on what a watch says, for as long as it can go on and is trusted. A list may take
 /// longer than that, as long as it moves on: to begin it again would never come to an end.
 async fn follow<K: Resource, T, I>(
     kind: &'static str,
     events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
-    resync: Duration,
+    resync: Resync,
     read: &impl Fn(K) -> Option<T>,
     input: &impl Fn(WatchEvent<T>) -> I,
     metrics: &SystemMetrics,
     inputs: &Sender<I>,
 ) -> Ended {
     let mut events = std::pin::pin!(events);
-    let mut until = Instant::now() + resync;
+    let mut until = Instant::now() + resync.usual;
     loop {
         let event = match timeout_at(until, events.next()).await {
             Ok(Some(event)) => event,
@@ -117,7 +144,7 @@ async fn follow<K: Resource, T, I>(
         };
         metrics.watch_heard(kind);
         if let Ok(watcher::Event::InitApply(_) | watcher::Event::InitDone) = &event {
-            until = Instant::now() + resync;
+            until = Instant::now() + resync.usual;
         }
         let seen = match event {
             Ok(watcher::Event::Init) => Some(WatchEvent::Listing),
@@ -128,6 +155,7 @@ async fn follow<K: Resource, T, I>(
             Ok(watcher::Event::InitDone) => Some(WatchEvent::Synced),
             Err(error) => {
                 metrics.watch_failed(kind);
+                until = until.min(Instant::now() + resync.after_failure);
                 tracing::warn!(kind, %error, "the watch failed and will be tried again");
                 // kube asks for the same past again and again when the server has forgotten it: only a list helps.
                 if let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = &error
@@ -166,7 +194,8 @@ mod tests {
         let events = pages.chain(done).chain(stream::pending());
         let ((inputs, mut arriving), metrics) = (channel(16), SystemMetrics::default());
         let input = |event: WatchEvent<Service>| event;
-        let followed = follow("services", events, resync, &Some, &input, &metrics, &inputs);
+        let every = Resync::every(resync);
+        let followed = follow("services", events, every, &Some, &input, &metrics, &inputs);
         assert_eq!(followed.await, Ended::Resync);
         assert!(began.elapsed() >= 6 * resync / 4 + resync);
         let mut seen = Vec::new();
@@ -175,5 +204,18 @@ mod tests {
         }
         assert_eq!(seen.len(), 7);
         assert!(matches!(seen.last(), Some(WatchEvent::Synced)));
+    }
+    #[tokio::test]
+    async fn a_watch_that_has_failed_is_trusted_for_a_shorter_time() {
+        let resync =
+            Resync { usual: Duration::from_secs(3600), after_failure: Duration::from_millis(100) };
+        let failure = || watcher::Error::NoResourceVersion;
+        let events = stream::iter([Ok(watcher::Event::InitDone), Err(failure())]);
+        let events = events.chain(stream::pending::<Result<watcher::Event<Service>, _>>());
+        let ((inputs, _arriving), metrics) = (channel(16), SystemMetrics::default());
+        let input = |event: WatchEvent<Service>| event;
+        let followed = follow("services", events, resync, &Some, &input, &metrics, &inputs);
+        let ended = timeout_at(Instant::now() + Duration::from_secs(60), followed).await;
+        assert_eq!(ended.unwrap(), Ended::Resync);
     }
 }

@@ -25,7 +25,7 @@ use crate::engine::fair_queue::Flow;
 use crate::engine::panics::{self, Fault};
 use crate::engine::pool::Pool;
 use crate::engine::queue::Queue;
-use crate::engine::watch::Watches;
+use crate::engine::watch::{Resync, Watches};
 use crate::engine::{self, Controller};
 use crate::process::{self, clock};
 
@@ -72,7 +72,7 @@ pub async fn run(context: FlashJobContext, stop: watch::Receiver<bool>) -> anyho
         namespace: context.process.namespace.clone(),
         missing: context.process.missing.clone(),
         metrics: context.process.metrics.clone(),
-        resync: context.process.resync,
+        resync: Resync::every(context.process.resync),
         inputs: inputs.clone(),
     };
     watches::start_instances(&watches);

@@ -25,6 +25,7 @@ mod rotation;
 mod secrets;
 mod sets;
 mod sources;
+mod start;
 mod steady;
 mod storage;
 mod table;

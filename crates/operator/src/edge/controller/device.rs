@@ -187,7 +187,10 @@ impl EdgeController {
         let beat = beats.entry(place.clone()).or_insert_with(|| {
             let remembered = self.remembered.remove(&format!("{}/{}", place.0, place.1));
             let liveness = remembered.unwrap_or_else(|| Liveness::new(period_seconds));
-            Beat::new(liveness, self.shared.beats.now(), self.started)
+            let now = self.shared.beats.now();
+            // Nobody was silent before all were listed.
+            let started = if self.unlisted.is_empty() { self.started } else { now };
+            Beat::new(liveness, now, started)
         });
         beat.liveness.give(period_seconds);
     }

@@ -50,7 +50,7 @@ use device::DeviceState;
 use requests::KeyState;
 pub use requests::outcome_without_write;
 pub use workloads::WorkloadKey;
-use workloads::{WorkloadRecord, workload_of};
+use workloads::{WorkloadRecord, queue_key, workload_of};
 
 /// What it works with.
 pub struct Surroundings {
@@ -71,11 +71,11 @@ pub struct EdgeController {
     metrics: SystemMetrics,
     home: String,
     queue: Queue,
-    /// When this process began to serve devices.
+    /// When this process began to serve all devices.
     started: Timestamp,
     /// When it was counted last what devices lack.
     surveyed: Option<Instant>,
-    /// What has to be known before anything is decided.
+    /// What is not known yet, so that less is decided than will be.
     unlisted: HashSet<Unlisted>,
     /// Names for which something is under way or waits.
     keys: HashMap<String, KeyState>,
@@ -149,24 +149,20 @@ impl Controller for EdgeController {
             Input::DeviceStatus(place, written) => self.status_written(&place, *written),
             Input::RollLoaded(loaded) => self.roll_loaded(&loaded),
             Input::RollWritten(shard, written) => self.roll_written(shard, written),
-            Input::Tick if self.is_ready() => self.tick(),
+            Input::Tick if self.all_is_listed() => self.tick(),
             Input::Tick => self.wait_no_longer_for_claims(),
         }
     }
 
+    /// All that configurations are made of was listed. The EdgeDevices need not be, which may be very many: each is served as
+    /// soon as it was listed. Nothing is written before all of them were.
     fn is_ready(&self) -> bool {
-        self.unlisted.is_empty()
+        self.unlisted.iter().all(|unlisted| matches!(unlisted, Unlisted::Devices(_)))
     }
 
     fn begin(&mut self) {
-        let names: Vec<String> = self.shared.devices().names().cloned().collect();
-        tracing::info!(names = names.len(), "everything is listed; devices are served");
-        names.iter().for_each(|name| self.queue.enqueue_at(name, Instant::now()));
-        self.forget_the_gone();
-        self.sweep();
-        // Nobody could be heard before.
-        self.started = self.shared.beats.now();
-        self.shared.set_ready();
+        tracing::info!("workloads and sets are listed; devices are served as they are listed");
+        self.shared.set_serving();
     }
 
     fn order(&self, one: &str, other: &str) -> Ordering {
@@ -256,7 +252,27 @@ impl EdgeController {
 
     /// This was listed.
     fn known(&mut self, listed: Unlisted) {
-        self.unlisted.remove(&listed);
+        if self.unlisted.remove(&listed) && self.all_is_listed() {
+            self.go_to_work();
+        }
+    }
+
+    fn all_is_listed(&self) -> bool {
+        self.unlisted.is_empty()
+    }
+
+    /// Everything is known: from here on is written, too.
+    fn go_to_work(&mut self) {
+        let names: Vec<String> = self.shared.devices().names().cloned().collect();
+        tracing::info!(names = names.len(), "everything is listed");
+        let workloads: Vec<_> = self.records.keys().map(queue_key).collect();
+        let now = Instant::now();
+        names.iter().chain(&workloads).for_each(|key| self.queue.enqueue_at(key, now));
+        self.forget_the_gone();
+        self.sweep();
+        // Not everybody could be heard before.
+        self.started = self.shared.beats.now();
+        self.shared.set_ready();
     }
 
     /// Puts a name into the queue. Its device looks, too, if it waits for news.

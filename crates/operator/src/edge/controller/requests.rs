@@ -71,6 +71,9 @@ impl EdgeController {
 
     pub(super) fn reconcile_name(&mut self, name: &str) {
         let devices = self.look_at_devices(name);
+        if !self.all_is_listed() {
+            return;
+        }
         self.reconcile_requests(name);
         for (place, device) in &devices {
             self.tell(place, device);

@@ -80,7 +80,7 @@ impl EdgeController {
     fn make_claim(&mut self, place: &Place, of: storage::Place<'_>) {
         let Some(state) = self.states.get_mut(place) else { return };
         state.claim.is_there = false;
-        if state.claim.busy {
+        if state.claim.busy || !self.unlisted.is_empty() {
             return;
         }
         if let Some(at) = state.claim.not_before.filter(|at| *at > Instant::now()) {

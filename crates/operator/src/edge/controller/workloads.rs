@@ -294,6 +294,9 @@ impl EdgeController {
 
     /// Takes the original's finalizer off, and says in the status how far the workload is.
     pub(super) fn reconcile_workload(&mut self, key: &WorkloadKey) {
+        if !self.all_is_listed() {
+            return;
+        }
         let (kind, namespace, name) = key;
         let judged =
             self.workloads.of_name(namespace, name).find(|judged| judged.facts.kind == *kind);
