@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
+use sha2::{Digest, Sha256};
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
@@ -86,6 +87,11 @@ impl Certificate {
         let spki = self.read.tbs_certificate().subject_public_key_info().to_der();
         // What was read as DER can be written as DER.
         fingerprint(&spki.unwrap_or_default())
+    }
+
+    /// SHA-256 of all of it, signature included.
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(self.der()).into()
     }
 
     /// The DNS names and then the IP addresses of its subjectAltName, none of one that is not there or cannot be read.

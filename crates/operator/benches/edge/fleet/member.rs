@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -15,8 +15,11 @@ use flashjob_sim::edge::{Answer, Call, Client, Credential, Protocol};
 use http::header::IF_NONE_MATCH;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 const DEADLINE: Duration = Duration::from_secs(30);
+/// Until the operator has heard of an EdgeDevice.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a question may be held.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -73,12 +76,23 @@ impl Member {
     /// go on saying.
     pub async fn introduce(&self, server: SocketAddr) -> Result<()> {
         let client = self.client(server, Protocol::H1)?;
-        let answer = self.ask(&client, Kind::Configuration).await?;
+        let answer = self.first_configuration(&client).await?;
         let version = self.take(&answer)?;
         let first = Heartbeat { hardware: Some(hardware(&self.id)), ..heartbeat(&version, &[]) };
         self.send(&client, Call::post(self.path("data", "out"), message(&first)?)).await?;
         self.ask(&client, Kind::Heartbeat).await?;
         Ok(())
+    }
+
+    /// The operator may hear of its EdgeDevice a moment later than it was made.
+    async fn first_configuration(&self, client: &Client) -> Result<Answer> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.ask(client, Kind::Configuration).await {
+                Err(_) if Instant::now() < until => sleep(Duration::from_millis(200)).await,
+                answered => return answered,
+            }
+        }
     }
 
     /// Anything but 200 is an error.

@@ -165,7 +165,10 @@ fn given(
 fn issuer(certificates: &Certificates, given: &Given) -> Option<String> {
     let chain = Chain::from_pem(given.issued.certificate_pem.as_bytes()).unwrap();
     let trust = certificates.trust.as_ref().unwrap();
-    trust.issuer(chain.leaf()).map(|anchor| anchor.id.clone())
+    let issuer = || trust.issuer(chain.leaf()).map(|anchor| anchor.id.clone());
+    let found = issuer();
+    assert_eq!(issuer(), found, "what was verified once is known again");
+    found
 }
 
 fn said(certificates: &Certificates, words: &[&str]) {
