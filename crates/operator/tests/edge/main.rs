@@ -19,6 +19,7 @@ mod kit;
 mod liveness;
 mod openssl;
 mod process;
+mod references;
 mod registration;
 mod replicas;
 mod rotation;

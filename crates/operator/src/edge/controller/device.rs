@@ -15,6 +15,7 @@ use flashjob_plan::edge::heartbeat::status::DEPLOYING;
 use flashjob_plan::edge::heartbeat::told;
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::problem::Problem;
+use flashjob_plan::edge::workloads::referred;
 use jiff::Timestamp;
 
 use super::EdgeController;
@@ -33,6 +34,8 @@ const STORAGE: &str = "storage.s3";
 pub struct DeviceState {
     /// What it is to run, and why it is not sent as it is wanted.
     pub wanted: BTreeMap<String, Option<Problem>>,
+    /// Those of them that its labels are to name.
+    pub references: BTreeSet<String>,
     /// It keeps the configuration that it has.
     pub held: bool,
     /// What is wrong with its settings.
@@ -46,7 +49,7 @@ pub struct DeviceState {
     pub has_our_agent: bool,
     /// How its workloads are, by the status that was decided last.
     pub told: BTreeMap<String, Told>,
-    /// What an earlier process may have had it run, until this one has served it something.
+    /// What an earlier process may have had it run, by its labels, until this one has served it something.
     may_run: BTreeSet<String>,
     /// Workloads that are others in the configuration that is served than in the one that the device has carried out.
     pub unsynced: BTreeSet<String>,
@@ -97,23 +100,26 @@ impl EdgeController {
             workloads: &workloads,
             runs: &runs,
             last: last.as_ref(),
+            labels: Some(&device.labels),
         });
 
         let why =
             |name: &String| served.problems.get(name).and_then(|found| found.first().cloned());
         let wanted = workloads.keys().map(|name| (name.clone(), why(name))).collect();
         let before = std::mem::replace(&mut state.wanted, wanted);
+        state.references = served.references;
         let after: BTreeSet<String> = state.wanted.keys().cloned().collect();
         let is_other = |name: &&String| before.get(*name) != state.wanted.get(*name);
         let others: Vec<String> = after.iter().filter(is_other).cloned().collect();
         let fragments: Vec<_> =
             workloads.values().filter_map(|of| of.as_ref().ok().cloned()).collect();
         state.unsupported = unsupported(&rendered.configuration, &fragments);
-        state.take_problems(problems, rendered, claimed.said);
         // Before everything that it needs was read it is neither held nor served.
+        let lacks = !served.problems.is_empty() || rendered.unread && !rendered.problems.is_empty();
+        state.take_problems(problems, rendered, claimed.said);
         let (configuration, held) = match served.serve {
             Serve::New(configuration) => (Some(Arc::new(configuration)), false),
-            Serve::Keep(kept) => (kept, !served.problems.is_empty()),
+            Serve::Keep(kept) => (kept, lacks),
         };
         state.held = held;
         self.belongs_to(place, before.keys(), &after);
@@ -204,14 +210,14 @@ impl EdgeController {
         let mut workloads = BTreeMap::new();
         for workload in self.workloads.for_device(namespace, name, &device.labels) {
             let key = (namespace.clone(), workload.name.clone());
-            let fragment = self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread));
+            let fragment =
+                self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread(Vec::new())));
             workloads.insert(workload.name.clone(), fragment);
         }
-        // Its labels say what it has; for a moment after it was served for the first time only its state does.
-        let labels = device.labels.keys().filter_map(|label| label.strip_prefix(labels::WORKLOAD));
+        // Its labels say what it has; if somebody has taken one off, its state does.
         let state = self.states.get(&(namespace.clone(), name.clone()));
         let known = state.into_iter().flat_map(|state| state.wanted.keys()).map(String::as_str);
-        for reference in labels.chain(known) {
+        for reference in referred(&device.labels).chain(known) {
             if let Some(problem) = self.workloads.refused(namespace, reference) {
                 let lack = || Err(Lack::Problems(vec![problem.clone()]));
                 workloads.entry(reference.to_owned()).or_insert_with(lack);
@@ -222,10 +228,11 @@ impl EdgeController {
 }
 
 impl DeviceState {
-    /// What the device said to an earlier process is in its status.
+    /// What the device said to an earlier process is in its status, and what it was sent in its labels.
     pub fn new(device: &EdgeDeviceFacts) -> Self {
         let status = device.status.value();
-        let (told, may_run) = told(&status);
+        let told = told(&status);
+        let may_run = referred(&device.labels).map(str::to_owned).collect();
         let claim = ClaimState::new(status["dataObc"].is_string());
         Self { told, may_run, claim, ..Self::default() }
     }

@@ -136,11 +136,9 @@ fn bucket(
 ) -> Result<Option<Bucket>, Lack> {
     let (config_map, secret) = match (config_map, secret) {
         (Found::There(config_map), Found::There(secret)) => (config_map, secret),
-        (Found::Unknown | Found::Unreadable, _) | (_, Found::Unknown | Found::Unreadable) => {
-            return Ok(None);
-        }
         (Found::Missing, _) => return Err(Lack::NoConfigMap),
-        (_, Found::Missing) => return Err(Lack::NoSecret),
+        (Found::There(_), Found::Missing) => return Err(Lack::NoSecret),
+        _ => return Ok(None),
     };
     let said = |key| {
         let text = config_map.data.get(key).map(|text| text.trim());
