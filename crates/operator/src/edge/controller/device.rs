@@ -43,8 +43,8 @@ pub struct DeviceState {
     pub storage: Option<Result<(), Problem>>,
     pub claim: ClaimState,
     pub unsupported: Vec<&'static str>,
-    /// What it has said since its status was written.
-    pub report: Option<Report>,
+    /// What it has said since its status was written. At rest there is nothing.
+    pub report: Option<Box<Report>>,
     /// Its agent, by its last heartbeat, is ours.
     pub has_our_agent: bool,
     /// How its workloads are, by the status that was decided last.
@@ -92,7 +92,8 @@ impl EdgeController {
         let text = (!rendered.unread).then(|| SettingsText::new(&rendered.configuration));
         let workloads = self.workloads_of(place, device);
         let last = self.shared.served.get(place).and_then(|served| served.configuration);
-        let state = self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device));
+        let state =
+            self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device).into());
         let runs = state.runs();
         let served = serve(Wanted {
             device: name,

@@ -80,8 +80,8 @@ pub struct EdgeController {
     /// Names for which something is under way or waits.
     keys: HashMap<String, KeyState>,
     tombstones: Tombstones,
-    /// Of each EdgeDevice that is not about to go.
-    states: HashMap<Place, DeviceState>,
+    /// Of each EdgeDevice that is not about to go. Boxed: a table of so many has as much again of free places.
+    states: HashMap<Place, Box<DeviceState>>,
     workloads: Workloads,
     records: HashMap<WorkloadKey, WorkloadRecord>,
     /// The devices that a workload is for, by namespace and name.

@@ -65,7 +65,8 @@ impl EdgeController {
         let owner = Owner::Device(namespace.clone(), name.clone());
         let read = self.sources.want(&owner, namespace, &needs);
 
-        let state = self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device));
+        let state =
+            self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device).into());
         if claim == Claim::Missing {
             self.make_claim(place, of);
         } else {
