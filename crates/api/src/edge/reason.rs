@@ -24,6 +24,8 @@ reasons! {
     ConfigMapMissing: "make the ConfigMap, or take the reference out",
     /// A ConfigMap has no such key, or what it has there cannot be used.
     ConfigMapKeyMissing: "put the key into the ConfigMap, or take the reference out",
+    /// The workload is not there, and its CRD was deleted or made anew: nobody may have said that it shall go.
+    WorkloadMissing: "apply the workload again; if it is to go, wait until its CRD is five minutes old",
     /// The EdgeDeviceSet or EdgeDeviceGroup of the device is not there.
     SetMissing: "make the EdgeDeviceSet, or change the label flotta/member-of of the device",
     /// What the device is to be sent is longer than any device takes.
