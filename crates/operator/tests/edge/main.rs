@@ -9,6 +9,7 @@ mod ca;
 mod crash;
 #[cfg(feature = "crash")]
 mod crash_workloads;
+mod crd_return;
 mod curl;
 mod deletion;
 mod device_events;
@@ -21,6 +22,7 @@ mod openssl;
 mod process;
 mod registration;
 mod replicas;
+mod restarts;
 mod rotation;
 mod secrets;
 mod sets;
