@@ -17,6 +17,7 @@ mod empty;
 mod fuzz;
 mod heartbeats;
 mod kit;
+mod late_leader;
 mod liveness;
 mod openssl;
 mod process;

@@ -60,7 +60,7 @@ async fn the_same_content_has_the_same_version_after_a_restart_and_from_another_
 }
 
 /// Who says that it has it is told so, and who does not is sent the same.
-async fn same(ours: &Device, flotta: &Device, text: &str) -> Result<()> {
+pub async fn same(ours: &Device, flotta: &Device, text: &str) -> Result<()> {
     eventually("304", PATIENCE, async || {
         let code = ours.fetch_configuration().await?.code();
         assert!([304, 503].contains(&code), "{code}");
