@@ -1,5 +1,5 @@
-//! Workloads that come, change and go while the net loses a tenth of all requests and a tenth of all answers, and is late with the
-//! rest: right in the end, and never less than users asked for.
+//! Workloads that come, change and go while the net loses a tenth of all requests and a tenth of all answers, and is late with
+//! the rest: right in the end, and never less than users asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

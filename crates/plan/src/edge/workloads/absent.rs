@@ -144,7 +144,7 @@ impl Absent {
         crd.is_some_and(|crd| crd.made > made)
     }
 
-    /// All devices were looked at. `missing`: one of them is labelled with what may come back, or may have what an earlier CRD had.
+    /// All devices were looked at. `missing`: one of them is labelled with what may come back, or has what an earlier CRD had.
     pub fn account(&mut self, missing: bool) {
         for kind in WorkloadKind::ALL {
             let Some(Look { crd: Some(crd), again }) = self.crds.get(&kind) else { continue };
@@ -182,7 +182,8 @@ mod tests {
         crd(uid, -9000).map(|crd| CrdFacts { being_deleted: true, ..crd })
     }
 
-    /// A process that begins at 0, finds this CRD of EdgeDeployments, and an old one of EdgeWorkloads; both are `old` by the record.
+    /// A process that begins at 0, finds this CRD of EdgeDeployments, and an old one of EdgeWorkloads; by the record both are
+    /// `old`.
     fn begins(deployments: Option<CrdFacts>) -> Absent {
         let mut absent = Absent::default();
         let record = [("edgedeployments", "old"), ("edgeworkloads", "old"), ("pods", "x")];
