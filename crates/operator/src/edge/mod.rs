@@ -16,6 +16,7 @@ pub mod args;
 mod beats;
 mod certificates;
 mod claims;
+mod config_map;
 mod controller;
 mod crds;
 mod device_api;
@@ -37,6 +38,7 @@ mod start;
 mod tombstones;
 mod waiting;
 mod watches;
+mod workload_crds;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;

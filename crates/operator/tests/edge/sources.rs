@@ -76,12 +76,18 @@ fn says(text: &str) -> impl Fn(&str) -> bool {
     move |body| body.contains(&text) || body.contains(&coded)
 }
 
-/// Waits until a device is sent something with this in it, and nothing but what it had before that. Says how long it took.
+/// Waits until a device is sent something with this in it, and nothing but what it had before that. Says how long it took. Ours
+/// asks once, and is answered when there is something new.
 async fn has_it_soon(device: &Device, text: &str) -> Result<Duration> {
     let (began, says) = (Instant::now(), says(text));
     let before = device.ledger().configurations.len();
     loop {
-        let answer = device.fetch_configuration().await?;
+        let answer = match device.options().manner {
+            Manner::Ours => device.await_configuration().await?,
+            Manner::Flotta => device.fetch_configuration().await?,
+        };
+        let once = device.options().manner == Manner::Flotta || answer.code() == 200;
+        assert!(once, "it waited in vain: {answer:?}");
         if answer.code() == 200 && says(&String::from_utf8_lossy(&answer.body)) {
             break;
         }

@@ -22,10 +22,10 @@ use tokio::sync::Mutex;
 use super::kit::{delete, patch_device};
 use super::workload_kit::{condition, device, is_told, make, nginx, objects};
 
-const SOON: Answer = Answer::Bound(Duration::from_millis(200));
+pub const SOON: Answer = Answer::Bound(Duration::from_millis(200));
 
 /// A site of the cluster that has ObjectBucketClaims, which these tests share. One after the other: each applies the CRDs.
-async fn site() -> Result<EdgeSite> {
+pub async fn site() -> Result<EdgeSite> {
     static CLUSTER: Mutex<Option<Cluster>> = Mutex::const_new(None);
     let mut cluster = CLUSTER.lock().await;
     if let Some(cluster) = &*cluster {
@@ -44,7 +44,7 @@ fn claims(site: &EdgeSite) -> Api<DynamicObject> {
     Buckets::claims(site.client.clone(), &site.namespace)
 }
 
-fn buckets(site: &EdgeSite, answer: Answer) -> Buckets {
+pub fn buckets(site: &EdgeSite, answer: Answer) -> Buckets {
     Buckets::start(site.client.clone(), &site.namespace, answer)
 }
 
@@ -65,7 +65,7 @@ async fn claim(site: &EdgeSite, name: &str) -> Result<Value> {
     Ok(serde_json::to_value(found)?)
 }
 
-async fn names_of_claims(site: &EdgeSite) -> Result<Vec<String>> {
+pub async fn names_of_claims(site: &EdgeSite) -> Result<Vec<String>> {
     let all = claims(site).list(&ListParams::default()).await?;
     Ok(all.iter().map(ResourceExt::name_any).collect())
 }
@@ -86,7 +86,7 @@ async fn storage_says(site: &EdgeSite, name: &str, reason: &str, words: &str) ->
     Ok(())
 }
 
-async fn has_its_bucket(site: &EdgeSite, name: &str) -> Result<()> {
+pub async fn has_its_bucket(site: &EdgeSite, name: &str) -> Result<()> {
     storage_says(site, name, "Available", "").await
 }
 

@@ -135,6 +135,7 @@ impl EdgeController {
             self.write_roll(shard, roll::encode(entries, now));
         }
         self.survey();
+        self.tick_absent();
     }
 
     /// Counts what devices lack, now and then.

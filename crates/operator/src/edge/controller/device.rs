@@ -90,11 +90,16 @@ impl EdgeController {
         let mut rendered = render_settings(namespace, &settings, bucket, &self.sources);
         rendered.unread |= claimed.unread;
         let text = (!rendered.unread).then(|| SettingsText::new(&rendered.configuration));
-        let workloads = self.workloads_of(place, device);
+        let mut workloads = self.workloads_of(place, device);
+        let absent = self.absent_of(namespace, &device.labels);
         let last = self.shared.served.get(place).and_then(|served| served.configuration);
         let state =
             self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device).into());
-        let runs = state.runs();
+        let mut runs = state.runs();
+        for (name, problem) in absent {
+            runs.insert(name.clone());
+            workloads.entry(name).or_insert_with(|| Err(Lack::Problems(vec![problem])));
+        }
         let served = serve(Wanted {
             device: name,
             settings: text.as_ref(),

@@ -4,6 +4,7 @@
 //! way for each; devices that ask for something wait behind it, and are answered from what is on record then. Statuses have
 //! writes of their own beside these. Workloads are keys, too.
 
+mod absent;
 mod beats;
 mod burials;
 mod device;
@@ -24,6 +25,7 @@ use flashjob_plan::edge::heartbeat::flips::Flips;
 use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::roll::Roll;
 use flashjob_plan::edge::storage::StorageSettings;
+use flashjob_plan::edge::workloads::absent::Absent;
 use flashjob_plan::edge::workloads::{WorkloadKind, Workloads};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -45,6 +47,8 @@ use crate::engine::watch::WatchEvent;
 use crate::process::clock;
 use crate::process::metrics::SystemMetrics;
 
+use absent::Recording;
+pub use absent::WORKLOAD_CRDS;
 pub use burials::TOMBSTONES;
 use device::DeviceState;
 use requests::KeyState;
@@ -83,6 +87,8 @@ pub struct EdgeController {
     /// Of each EdgeDevice that is not about to go. Boxed: a table of so many has as much again of free places.
     states: HashMap<Place, Box<DeviceState>>,
     workloads: Workloads,
+    absent: Absent,
+    recording: Recording,
     records: HashMap<WorkloadKey, WorkloadRecord>,
     /// The devices that a workload is for, by namespace and name.
     members: HashMap<(String, String), BTreeSet<String>>,
@@ -114,6 +120,8 @@ pub enum Unlisted {
     /// The ObjectBucketClaims of all namespaces, or that the cluster has none.
     Claims,
     Roll,
+    /// The record of CRDs.
+    Crds,
 }
 
 impl Controller for EdgeController {
@@ -136,7 +144,10 @@ impl Controller for EdgeController {
             Input::Flushed(flushed) => self.flushed(*flushed),
             Input::Tombstones => self.sweep(),
             Input::Workload(kind, namespace, event) => self.take_workload(kind, &namespace, event),
-            Input::WorkloadLeft(facts, crd_has_ended) => self.workload_left(&facts, crd_has_ended),
+            Input::WorkloadLeft(facts, crd) => self.workload_left(&facts, crd.as_ref()),
+            Input::CrdLooked { kind, listed, crd } => self.crd_looked(kind, listed, crd),
+            Input::CrdsLoaded(record) => self.crds_loaded(&record),
+            Input::CrdsRecorded(written) => self.crds_recorded(written),
             Input::WorkloadWritten(key, written) => self.workload_written(&key, written),
             Input::Set(kind, namespace, event) => self.take_set(kind, &namespace, event),
             Input::Source(kind, namespace, event) => self.take_source(kind, &namespace, event),
@@ -212,6 +223,7 @@ impl EdgeController {
             Unlisted::Tombstones,
             Unlisted::Roll,
             Unlisted::Claims,
+            Unlisted::Crds,
         ]);
         for namespace in &shared.settings.namespaces {
             let here = || namespace.clone();
@@ -235,6 +247,8 @@ impl EdgeController {
             tombstones: Tombstones::default(),
             states: HashMap::new(),
             workloads: Workloads::default(),
+            absent: Absent::default(),
+            recording: Recording::default(),
             records: HashMap::new(),
             members: HashMap::new(),
             fragments: HashMap::new(),
@@ -270,6 +284,7 @@ impl EdgeController {
         names.iter().chain(&workloads).for_each(|key| self.queue.enqueue_at(key, now));
         self.forget_the_gone();
         self.sweep();
+        self.account_for_labels();
         // Not everybody could be heard before.
         self.started = self.shared.beats.now();
         self.shared.set_ready();

@@ -8,6 +8,7 @@
 //!
 //! A workload is judged once, when it changes. A device asks with its name and labels, and there may be very many of them.
 
+pub mod absent;
 mod accept;
 mod facts;
 mod index;
