@@ -107,14 +107,23 @@ pub async fn at_every_write(
     fewer: usize,
     play: impl AsyncFn(&EdgeSite, &Deaths) -> Result<usize>,
 ) -> Result<()> {
-    let writes = play(&EdgeSite::new().await?, &Deaths::at(vec![])).await?;
+    at_every_write_on(EdgeSite::new, fewer, play).await
+}
+
+/// The same on sites of somebody's own.
+pub async fn at_every_write_on(
+    site: impl AsyncFn() -> Result<EdgeSite>,
+    fewer: usize,
+    play: impl AsyncFn(&EdgeSite, &Deaths) -> Result<usize>,
+) -> Result<()> {
+    let writes = play(&site().await?, &Deaths::at(vec![])).await?;
     let point = |number| ["before", "after"].map(|side| format!("{side}:{number}"));
     let points: Vec<String> = (1..=writes).flat_map(point).collect();
     let mut schedules: Vec<_> = points.iter().map(|point| vec![point.clone()]).collect();
     schedules.push(points);
     let plays = stream::iter(schedules).map(async |points| {
         let deaths = Deaths::at(points);
-        let played = play(&EdgeSite::new().await?, &deaths).await;
+        let played = play(&site().await?, &deaths).await;
         played.with_context(|| format!("with the deaths {:?}", deaths.points))?;
         anyhow::Ok(deaths.died.into_inner())
     });
