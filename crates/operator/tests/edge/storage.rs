@@ -1,7 +1,9 @@
-//! Buckets of devices: claims of a provisioner that sim plays, (`own`) buckets of somebody's own, and (`uploads`) files that
-//! get into either. ObjectBucketClaims are a kind of the whole cluster, so these tests have clusters of their own.
+//! Buckets of devices: claims of a provisioner that sim plays, (`own`) buckets of somebody's own, (`uploads`) files that get
+//! into either, and (`route`) their address on OpenShift. ObjectBucketClaims are a kind of the whole cluster, so these tests
+//! have clusters of their own.
 
 mod own;
+mod route;
 mod uploads;
 
 use std::time::Duration;

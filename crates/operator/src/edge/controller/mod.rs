@@ -113,6 +113,8 @@ pub enum Unlisted {
     Sources(SourceKind, String),
     /// The ObjectBucketClaims of all namespaces, or that the cluster has none.
     Claims,
+    /// The Route to the server of buckets, or that there is none.
+    Route,
     Roll,
 }
 
@@ -143,6 +145,7 @@ impl Controller for EdgeController {
             Input::HasClaims(there) => self.has_claims(there),
             Input::Claim(namespace, event) => self.take_claim(&namespace, event),
             Input::ClaimMade(place, made) => self.claim_made(&place, made),
+            Input::Route(route) => self.take_route(route),
             Input::SourceRead(read) => self.source_read(*read),
             Input::SourceAgain(source) => self.source_again(&source),
             Input::Heartbeat(heartbeat) => self.heartbeat(*heartbeat),
@@ -150,7 +153,7 @@ impl Controller for EdgeController {
             Input::RollLoaded(loaded) => self.roll_loaded(&loaded),
             Input::RollWritten(shard, written) => self.roll_written(shard, written),
             Input::Tick if self.all_is_listed() => self.tick(),
-            Input::Tick => self.wait_no_longer_for_claims(),
+            Input::Tick => self.wait_no_longer_for_buckets(),
         }
     }
 
@@ -213,6 +216,9 @@ impl EdgeController {
             Unlisted::Roll,
             Unlisted::Claims,
         ]);
+        if storage.server.address.is_none() {
+            unlisted.insert(Unlisted::Route);
+        }
         for namespace in &shared.settings.namespaces {
             let here = || namespace.clone();
             unlisted.insert(Unlisted::Devices(here()));
