@@ -7,7 +7,7 @@ use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts};
 use flashjob_plan::edge::heartbeat::events::DeviceEvent;
 use flashjob_plan::edge::heartbeat::report::Report;
 use flashjob_plan::edge::request::{DeviceRequest, Outcome};
-use flashjob_plan::edge::storage::ClaimFacts;
+use flashjob_plan::edge::storage::{ClaimFacts, Route};
 use flashjob_plan::edge::workloads::absent::CrdFacts;
 use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use tokio::sync::oneshot;
@@ -37,6 +37,8 @@ pub enum Input {
     Claim(String, WatchEvent<(String, ClaimFacts)>),
     /// The claim of the device at this place was made, or was not.
     ClaimMade(Place, Created<ClaimFacts>),
+    /// The Route to the server of buckets is another than before.
+    Route(Route),
     SourceRead(Box<SourceRead>),
     /// It is time to try again to read it.
     SourceAgain(Source),

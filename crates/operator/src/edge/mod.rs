@@ -26,6 +26,7 @@ mod metrics;
 mod observe;
 mod peer;
 mod roll;
+mod route;
 mod served;
 mod server;
 mod serving;

@@ -16,7 +16,7 @@ use super::serving::{self, Serving};
 use super::serving_label::ServingLabel;
 use super::shared::Shared;
 use super::tombstones;
-use super::{certificates, roll, server, watches, workload_crds};
+use super::{certificates, roll, route, server, watches, workload_crds};
 use crate::engine::fair_queue::Flow;
 use crate::engine::pool::{Caller, Pool};
 use crate::engine::watch::{Resync, Watches};
@@ -72,6 +72,9 @@ pub async fn run(
     };
     watches::start(&watches, &settings);
     tokio::spawn(watches::claims(watches, settings.namespaces.clone()));
+    if storage.server.address.is_none() {
+        tokio::spawn(route::follow(client.clone(), inputs.clone()));
+    }
     tokio::spawn(load_tombstones(caller(TOMBSTONES), home.clone(), inputs.clone()));
     tokio::spawn(load_roll(caller(ROLL), home.clone(), inputs.clone()));
     tokio::spawn(load_crds(caller(WORKLOAD_CRDS), home.clone(), inputs.clone()));

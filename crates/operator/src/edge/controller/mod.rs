@@ -119,6 +119,8 @@ pub enum Unlisted {
     Sources(SourceKind, String),
     /// The ObjectBucketClaims of all namespaces, or that the cluster has none.
     Claims,
+    /// The Route to the server of buckets, or that there is none.
+    Route,
     Roll,
     /// The record of CRDs.
     Crds,
@@ -154,6 +156,7 @@ impl Controller for EdgeController {
             Input::HasClaims(there) => self.has_claims(there),
             Input::Claim(namespace, event) => self.take_claim(&namespace, event),
             Input::ClaimMade(place, made) => self.claim_made(&place, made),
+            Input::Route(route) => self.take_route(route),
             Input::SourceRead(read) => self.source_read(*read),
             Input::SourceAgain(source) => self.source_again(&source),
             Input::Heartbeat(heartbeat) => self.heartbeat(*heartbeat),
@@ -161,7 +164,7 @@ impl Controller for EdgeController {
             Input::RollLoaded(loaded) => self.roll_loaded(&loaded),
             Input::RollWritten(shard, written) => self.roll_written(shard, written),
             Input::Tick if self.all_is_listed() => self.tick(),
-            Input::Tick => self.wait_no_longer_for_claims(),
+            Input::Tick => self.wait_no_longer_for_buckets(),
         }
     }
 
@@ -225,6 +228,9 @@ impl EdgeController {
             Unlisted::Claims,
             Unlisted::Crds,
         ]);
+        if storage.server.address.is_none() {
+            unlisted.insert(Unlisted::Route);
+        }
         for namespace in &shared.settings.namespaces {
             let here = || namespace.clone();
             unlisted.insert(Unlisted::Devices(here()));
