@@ -16,7 +16,7 @@ pub mod start;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use flashjob_api::edge::EdgeDevice;
 use flashjob_pki::PrivateKey;
 use flashjob_sim::cluster::AuditEntry;
@@ -124,7 +124,6 @@ impl Fleet {
             // What has been sent: a status may have been decided, and wait for its turn.
             let written = text.lines().filter(|line| line.starts_with("edge_writes_total"));
             let written: Vec<String> = written.map(str::to_owned).collect();
-            ensure!(!written.is_empty(), "there is no count of writes");
             if before.as_ref() != Some(&written) {
                 (before, since) = (Some(written), Instant::now());
             }
