@@ -146,6 +146,12 @@ impl Fleet {
         operator.says_within(PATIENCE, LISTED).await?;
         let address = listens_at(&operator).context("the operator serves nobody")?;
         self.operator = EdgeOperator { operator, address };
+        // The first heartbeat of each is news to it.
+        let beats = stream::iter(&self.members).map(async |member| {
+            let client = member.client(address, Protocol::H1)?;
+            member.ask(&client, Kind::Heartbeat).await
+        });
+        beats.buffer_unordered(PARALLEL).try_for_each(async |_| Ok(())).await?;
         self.rest().await
     }
 
