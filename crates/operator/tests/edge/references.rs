@@ -77,10 +77,8 @@ async fn a_secret_that_cannot_be_read_is_said_and_takes_nothing_away() -> Result
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
             "message": "secrets \"db\" is forbidden by a test", "code": 403,
         });
-        match call.path.ends_with("/secrets/db") {
-            true => CallFate::Answer(403, forbidden.to_string()),
-            false => CallFate::Pass,
-        }
+        let is_it = call.path.ends_with("/secrets/db");
+        if is_it { CallFate::Answer(403, forbidden.to_string()) } else { CallFate::Pass }
     });
     let _operator = site.operator_with(&FLAGS, Some(&gate)).await?;
     let says = |found: &Value| {

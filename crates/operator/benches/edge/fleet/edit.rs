@@ -104,7 +104,7 @@ impl Crowd {
             member.open(&client).await?;
             anyhow::Ok(client)
         };
-        let clients = stream::iter(&fleet.members).map(|member| open(member)).buffered(PARALLEL);
+        let clients = stream::iter(&fleet.members).map(open).buffered(PARALLEL);
         let clients: Vec<Client> = clients.try_collect().await?;
         let (have, record, mut tasks) =
             (Arc::new(AtomicUsize::new(0)), Record::default(), JoinSet::new());

@@ -72,7 +72,7 @@ async fn play(
         member.open(&client).await?;
         anyhow::Ok(client)
     };
-    let clients = stream::iter(members).map(|member| open(member)).buffered(PARALLEL);
+    let clients = stream::iter(members).map(open).buffered(PARALLEL);
     let clients: Vec<Client> = clients.try_collect().await?;
     let count = members.len();
     let timelines =

@@ -66,6 +66,13 @@ impl Display for FleetReport {
             }
             writeln!(f)?;
         }
+        self.start(f)?;
+        self.edit(f)
+    }
+}
+
+impl FleetReport {
+    fn start(&self, f: &mut Formatter<'_>) -> Result {
         if let Some(row) = &self.start {
             writeln!(f, "The start of a process among {} devices", row.devices)?;
             writeln!(
@@ -84,6 +91,10 @@ impl Display for FleetReport {
                 row.answers,
             )?;
         }
+        Ok(())
+    }
+
+    fn edit(&self, f: &mut Formatter<'_>) -> Result {
         if let Some(row) = &self.edit {
             writeln!(f, "An edit of a workload that {} waiting devices run", row.devices)?;
             writeln!(f, "  median s  p99 s  worst s  all written s  writes each  CPU ms each")?;

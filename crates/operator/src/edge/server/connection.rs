@@ -5,9 +5,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Handler;
 use super::frames::Frames;
 use super::noted::Noted;
+use super::reply::Reply;
 use super::request::Server;
 use super::text::part;
 use super::tls::H2;
@@ -121,13 +121,15 @@ async fn serve_h2<H: Handler>(
     until_end(connection, http2::Connection::graceful_shutdown, usage, grace).await
 }
 
+type Responding = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+
 /// Boxed, because hyper keeps a place for it also while nothing is asked.
 fn respond<H: Handler>(
     server: &Arc<Server<H>>,
     peer: &Arc<H::Peer>,
     usage: &Arc<Usage>,
     request: Request<Incoming>,
-) -> Pin<Box<dyn Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send>> {
+) -> Responding {
     let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
     Box::pin(async move { Ok(server.respond(peer, &under_way, request).await) })
 }
