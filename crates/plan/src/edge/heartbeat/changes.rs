@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_by_hours_writes_no_status_of_a_device_at_rest() {
-        let at = |hours| Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap();
+        let at = |hours: i64| Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap();
         let heartbeat = json!({
             "status": "up", "version": "v1", "workloads": [{ "name": "n", "status": "Running" }],
         });
