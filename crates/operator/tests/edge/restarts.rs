@@ -182,7 +182,7 @@ async fn one_life(users: &mut Users, gate: &Gate, round: usize) -> Result<bool> 
     let after = Duration::from_millis(users.dice.below(1200) as u64);
     let (mut until, mut led) = (Instant::now() + after, false);
     users.act(round).await?;
-    while Instant::now() < until || round % 2 == 0 && users.has_crd && !led {
+    while Instant::now() < until || round.is_multiple_of(2) && users.has_crd && !led {
         if !led && let Some(address) = listens_at(&operator) {
             users.site.lead_to(Some(address));
             // As long as it takes to ask twice.
