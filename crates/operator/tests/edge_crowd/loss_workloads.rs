@@ -151,7 +151,7 @@ async fn on_a_bad_net_workloads_come_change_and_go_and_are_right_in_the_end() ->
         fleet.stop().await;
         let lost = fleet.counts().into_iter().filter(|((_, end), _)| *end == Outcome::NoAnswer);
         let lost: u64 = lost.map(|(_, count)| count).sum();
-        assert!(lost > 10 * EACH as u64, "the net was too good: {lost}");
+        assert!(lost > 2 * EACH as u64, "the net was too good: {lost}");
     }
     for device in fleets.iter().flat_map(Fleet::devices) {
         let ledger = device.ledger();
