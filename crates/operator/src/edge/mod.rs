@@ -29,7 +29,6 @@ mod served;
 mod server;
 mod serving;
 mod serving_label;
-mod sets;
 mod shared;
 mod slim;
 mod sources;
