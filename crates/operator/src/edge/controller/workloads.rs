@@ -139,9 +139,12 @@ impl EdgeController {
         read.into_iter().for_each(|source| self.read_source(source));
         self.render(namespace, name);
         let reference = format!("{}{name}", labels::WORKLOAD);
+        let members = self.members.get(&(namespace.clone(), name.clone()));
         let devices = self.shared.devices();
         let concerned = devices.of_namespace(namespace).filter(|(device, facts)| {
-            facts.labels.contains_key(&reference) || change.concerns(device, &facts.labels)
+            facts.labels.contains_key(&reference)
+                || members.is_some_and(|members| members.contains(*device))
+                || change.concerns(device, &facts.labels)
         });
         let concerned: Vec<String> = concerned.map(|(device, _)| device.clone()).collect();
         drop(devices);
