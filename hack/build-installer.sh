@@ -59,6 +59,7 @@ case $system in
       config/rbac/edge/devices_role_binding.yaml
       config/rbac/edge/crd_role.yaml
       config/rbac/edge/crd_role_binding.yaml
+      config/rbac/edge/route_role.yaml
       config/rbac/edge/viewer_role.yaml
       config/rbac/edge/editor_role.yaml
       config/edge/service.yaml

@@ -216,7 +216,7 @@ impl Operator {
         self.says_within(patience, &words).await
     }
 
-    async fn says_within(&self, patience: Duration, words: &str) -> Result<()> {
+    pub async fn says_within(&self, patience: Duration, words: &str) -> Result<()> {
         let what = format!("the operator to say {words:?}");
         let said =
             eventually(&what, patience, async || Ok(self.log().contains(words).then_some(())));

@@ -4,10 +4,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use flashjob_pki::{CertifiedKey, KeyPurpose, PrivateKey, Profile};
 use jiff::Timestamp;
+use rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
 
 /// Where Pods find the API server: the first address of the Services' range.
 pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
@@ -33,8 +36,7 @@ pub(crate) struct Pki {
 impl Pki {
     /// Makes all keys and writes them to `folder`.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
-        let ca = Profile { ca: true, ..profile("flashjob-sim") };
-        let ca = CertifiedKey::self_signed(PrivateKey::generate()?, &ca)?;
+        let ca = ca("flashjob-sim")?;
 
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc", SERVICE_ADDRESS];
         let server_key = PrivateKey::generate()?;
@@ -57,6 +59,22 @@ impl Pki {
             ca_der: ca.leaf().der().to_vec(),
         })
     }
+}
+
+/// A CA that nobody knows.
+pub(crate) fn ca(common_name: &str) -> Result<CertifiedKey> {
+    let ca = Profile { ca: true, ..profile(common_name) };
+    Ok(CertifiedKey::self_signed(PrivateKey::generate()?, &ca)?)
+}
+
+/// Takes TLS connections with this certificate, from anybody.
+pub(crate) fn acceptor(made: &CertifiedKey) -> Result<TlsAcceptor> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(made.chain().ders(), made.key().der().clone_key())?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// A certificate that is good at any time a test may pretend it is.

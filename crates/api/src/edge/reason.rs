@@ -24,6 +24,10 @@ reasons! {
     ConfigMapMissing: "make the ConfigMap, or take the reference out",
     /// A ConfigMap has no such key, or what it has there cannot be used.
     ConfigMapKeyMissing: "put the key into the ConfigMap, or take the reference out",
+    /// A Secret or ConfigMap cannot be read.
+    ReadFailed: "the message has the API server's words; it is tried again. Check the rights of the operator's account",
+    /// The workload is not there, and its CRD was deleted or made anew: nobody may have said that it shall go.
+    WorkloadMissing: "apply the workload again; if it is to go, wait until its CRD is five minutes old",
     /// The EdgeDeviceSet or EdgeDeviceGroup of the device is not there.
     SetMissing: "make the EdgeDeviceSet, or change the label flotta/member-of of the device",
     /// What the device is to be sent is longer than any device takes.

@@ -103,6 +103,7 @@ fn look<T>(all: &BTreeMap<Place, Found<T>>, namespace: &str, name: &str) -> Foun
         Some(Found::There(found)) => Found::There(found.clone()),
         Some(Found::Missing) => Found::Missing,
         Some(Found::Unreadable) => Found::Unreadable,
+        Some(Found::Failed(why)) => Found::Failed(why.clone()),
         Some(Found::Unknown) | None => Found::Unknown,
     }
 }

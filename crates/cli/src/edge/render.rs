@@ -61,8 +61,7 @@ impl Kind for Target {
 
 /// What the device has told of.
 fn runs(object: &DynamicObject) -> BTreeSet<String> {
-    let (told, _) = told(&object.data["status"]);
-    let told = told.into_iter().filter(|(_, told)| told.phase != DEPLOYING);
+    let told = told(&object.data["status"]).into_iter().filter(|(_, told)| told.phase != DEPLOYING);
     told.map(|(name, _)| name).collect()
 }
 
@@ -123,6 +122,7 @@ fn render(
         workloads: &workloads,
         runs: &nothing,
         last: None,
+        labels: None,
     };
     let served = serve(wanted);
     for (workload, problems) in &served.problems {

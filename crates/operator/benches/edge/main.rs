@@ -92,10 +92,12 @@ async fn measure_fleet(bed: &Bed, options: &Options, report: &mut FleetReport) -
     if devices <= MOST_CONNECTED {
         for protocol in [Protocol::H1, Protocol::H2] {
             println!("  polls on connections that are kept open, {protocol:?} ...");
+            fleet.begin_anew().await?;
             report.polls.push(fleet::polls::measure(&fleet, protocol, during).await?);
         }
     }
     println!("  heartbeats, each on a new connection ...");
+    fleet.begin_anew().await?;
     report.beats = Some(fleet::beats::measure(&fleet, during).await?);
     println!("  the start of a process ...");
     report.start = Some(fleet::start::measure(&mut fleet).await?);

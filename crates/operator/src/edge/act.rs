@@ -9,22 +9,19 @@ use flashjob_plan::edge::keys;
 use flashjob_plan::edge::labels;
 use flashjob_plan::edge::request::{DevicePatch, NewDevice};
 use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
 
-use super::crds::{EDGE_DEPLOYMENTS, EDGE_WORKLOADS};
 use super::input::{There, WriteError, Written};
 use super::observe::{self, SeenWorkload};
 use super::slim;
 use crate::engine::pool::Caller;
 use crate::engine::slim::Slim;
 use crate::engine::write::ObjectId;
-use crate::engine::{backoff, read, status, write};
+use crate::engine::{read, status, write};
 use crate::process::client::error_message;
-use crate::process::clock;
 
 /// What is to become of a device's status.
 pub struct DeviceStatusWrite {
@@ -78,37 +75,6 @@ fn pointer(field: &str) -> String {
 pub enum WorkloadWrite {
     Status(Value),
     Finalizers(Vec<String>),
-}
-
-/// After a CRD was deleted and is there again, its objects may be missing for so long before that means anything.
-const CRD_IS_BACK: SignedDuration = SignedDuration::from_mins(5);
-
-/// Whether it is the CRD of a kind that was deleted, and an object of that time with it: it is about to go, gone, or back for a
-/// short while and newer than the object. Without an answer nobody can say so.
-pub async fn crd_has_ended(caller: &Caller, kind: WorkloadKind, created: Timestamp) -> bool {
-    let needed = match kind {
-        WorkloadKind::EdgeDeployment => EDGE_DEPLOYMENTS,
-        WorkloadKind::EdgeWorkload => EDGE_WORKLOADS,
-    };
-    let api: Api<CustomResourceDefinition> = Api::all(caller.client.clone());
-    let mut failures = 0;
-    loop {
-        match caller.call(api.get_metadata_opt(needed.crd)).await {
-            Ok(None) => return true,
-            Ok(Some(crd)) => {
-                let made = crd.metadata.creation_timestamp.map(|time| time.0);
-                let is_back =
-                    |made| made > created && clock::now().duration_since(made) < CRD_IS_BACK;
-                return crd.metadata.deletion_timestamp.is_some() || made.is_some_and(is_back);
-            }
-            Err(error) => {
-                let (crd, error) = (needed.crd, error_message(&error));
-                tracing::warn!(crd, error, "a CRD could not be read and is tried again");
-            }
-        }
-        tokio::time::sleep(backoff::pause(failures)).await;
-        failures += 1;
-    }
 }
 
 /// A write for one device.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{ArgAction, Args};
 use flashjob_pki::Chain;
 use flashjob_plan::edge::facts::Settings;
-use flashjob_plan::edge::storage::{Address, Server, StorageSettings};
+use flashjob_plan::edge::storage::{Address, Route, Server, StorageSettings};
 
 use super::certificates::CertificateSettings;
 use crate::process::args::{Bind, address};
@@ -61,7 +61,7 @@ pub struct EdgeOptions {
     #[arg(long, default_value = "openshift-storage.noobaa.io", value_name = "NAME")]
     pub edge_obc_storage_class: String,
 
-    /// Where devices reach the S3 server of claimed buckets. Without it each claim's ConfigMap says so
+    /// Where devices reach the S3 server of claimed buckets. Without it a Route or each claim's ConfigMap says so
     #[arg(long, value_name = "HOST[:PORT]")]
     pub edge_s3_address: Option<Address>,
 
@@ -101,7 +101,7 @@ impl EdgeOptions {
         Ok(StorageSettings {
             auto: self.edge_auto_buckets,
             class: self.edge_obc_storage_class.clone(),
-            server: Server { address: self.edge_s3_address.clone(), ca },
+            server: Server { address: self.edge_s3_address.clone(), route: Route::Unknown, ca },
         })
     }
 

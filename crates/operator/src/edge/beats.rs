@@ -156,6 +156,21 @@ mod tests {
     }
 
     #[test]
+    fn a_wall_clock_that_is_set_hours_ahead_or_back_makes_nobody_missing() {
+        // What the wall clock said at the start is that far from what it says now.
+        for hours in [-30, -5, 5, 30] {
+            let then = clock::now() + jiff::SignedDuration::from_hours(hours);
+            let beats = Beats { started: (then, clock::boottime()), ..beats(60) };
+            let state = || beats.lock()[&place()].liveness.state(beats.now(), then);
+            beats.hear(&place(), &Report::default(), || true);
+            assert_eq!(state(), Live::Reporting, "{hours}");
+            assert_eq!(beats.hear(&place(), &Report::default(), || true).unwrap().missed, 0);
+            let seen = beats.lock()[&place()].liveness.last_seen().unwrap();
+            assert!(seen.duration_since(then).abs() < jiff::SignedDuration::from_mins(1));
+        }
+    }
+
+    #[test]
     fn who_is_heard_of_first_is_shown_to_report_at_once_and_who_was_missing_in_its_turn() {
         let beats = beats(60);
         let shown = || beats.lock()[&place()].shown;

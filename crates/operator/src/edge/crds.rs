@@ -55,6 +55,14 @@ pub const CLAIMS: Needed = Needed {
     comes_from: "install NooBaa, OpenShift Data Foundation or Rook",
 };
 
+/// Comes with OpenShift. It is looked for, too.
+pub const ROUTES: Needed = Needed {
+    group_version: "route.openshift.io/v1",
+    resource: "routes",
+    crd: "routes.route.openshift.io",
+    comes_from: "it is part of OpenShift",
+};
+
 pub const ALL: [Needed; 6] = [
     EDGE_DEVICES,
     SIGNED_REQUESTS,

@@ -1,12 +1,15 @@
 //! The one door: everything that the controller takes in.
 
+use std::collections::BTreeMap;
+
 use flashjob_api::edge::Hardware;
 use flashjob_plan::edge::facts::{EdgeDeviceFacts, SignedRequestFacts};
 use flashjob_plan::edge::heartbeat::events::DeviceEvent;
 use flashjob_plan::edge::heartbeat::report::Report;
 use flashjob_plan::edge::request::{DeviceRequest, Outcome};
 use flashjob_plan::edge::sets::{SetKind, SetSettings};
-use flashjob_plan::edge::storage::ClaimFacts;
+use flashjob_plan::edge::storage::{ClaimFacts, Route};
+use flashjob_plan::edge::workloads::absent::CrdFacts;
 use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use tokio::sync::oneshot;
 
@@ -34,6 +37,8 @@ pub enum Input {
     Claim(String, WatchEvent<(String, ClaimFacts)>),
     /// The claim of the device at this place was made, or was not.
     ClaimMade(Place, Created<ClaimFacts>),
+    /// The Route to the server of buckets is another than before.
+    Route(Route),
     SourceRead(Box<SourceRead>),
     /// It is time to try again to read it.
     SourceAgain(Source),
@@ -43,8 +48,18 @@ pub enum Input {
     DeviceStatus(Place, Box<Written>),
     /// A workload was written, or was not.
     WorkloadWritten(WorkloadKey, Result<Option<Box<SeenWorkload>>, String>),
-    /// It is not there any more; whether that is because its CRD is not.
-    WorkloadLeft(Box<WorkloadFacts>, bool),
+    /// It is not there any more, and its CRD is like this.
+    WorkloadLeft(Box<WorkloadFacts>, Option<CrdFacts>),
+    /// How the CRD of a kind is, after the list of its objects in that namespace was complete.
+    CrdLooked {
+        kind: WorkloadKind,
+        listed: Option<String>,
+        crd: Option<CrdFacts>,
+    },
+    /// The record of the CRDs that all labels were accounted for with.
+    CrdsLoaded(BTreeMap<String, String>),
+    /// It was written, or was not.
+    CrdsRecorded(Result<BTreeMap<String, String>, String>),
     RollLoaded(Box<RollLoaded>),
     /// This shard of the roll was written, or was not.
     RollWritten(u16, Result<(), String>),

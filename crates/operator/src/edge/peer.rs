@@ -15,16 +15,15 @@ use rustls::pki_types::CertificateDer;
 use super::certificates::Trust;
 
 pub struct Peer {
-    /// `None`: what was shown cannot be read.
-    leaf: Option<Certificate>,
+    /// As it came: read, it would be several times as long, and a connection is judged once.
+    leaf: Option<CertificateDer<'static>>,
     /// What it is worth, and with which set of CAs that was found out.
     judged: Mutex<Option<(u64, Arc<CertificateFacts>)>>,
 }
 
 impl Peer {
     pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
-        let leaf = chain.into_iter().next().and_then(Certificate::from_der);
-        Self { leaf, judged: Mutex::new(None) }
+        Self { leaf: chain.into_iter().next(), judged: Mutex::new(None) }
     }
 
     pub fn facts(&self, trust: &Trust) -> Arc<CertificateFacts> {
@@ -40,7 +39,9 @@ impl Peer {
     }
 
     fn judge(&self, trust: &Trust) -> CertificateFacts {
-        let Some(leaf) = &self.leaf else {
+        let leaf = self.leaf.clone().and_then(Certificate::from_der);
+        let Some(leaf) = &leaf else {
+            // What was shown cannot be read.
             let (key, never) = (Fingerprint::new(&[0; 32]), Timestamp::UNIX_EPOCH);
             let holder = Holder::Foreign;
             return CertificateFacts { holder, key, not_before: never, not_after: never };

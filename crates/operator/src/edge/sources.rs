@@ -31,6 +31,9 @@ impl SourceKind {
     pub const ALL: [Self; 2] = [Self::Secret, Self::ConfigMap];
 }
 
+/// Reads of one that fail in a row until somebody is told: some seconds, so that a moment's trouble writes no statuses.
+const MOST_FAILURES: u32 = 4;
+
 /// One of them, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
@@ -114,6 +117,8 @@ struct Wanted {
     /// Nobody: it is kept until the read that is under way has come to its end.
     by: BTreeSet<Owner>,
     known: Option<Known>,
+    /// What the API server says, when reads have failed for a while.
+    failed: Option<Arc<str>>,
     reading: bool,
     /// A watch has said something since that read began.
     news: bool,
@@ -218,11 +223,20 @@ impl Sources {
             self.wanted.remove(&read.source);
             return consequences;
         }
-        let Ok(found) = &read.result else {
-            consequences.again = Some(wanted.backoff.failed());
-            return consequences;
+        let found = match &read.result {
+            Ok(found) => found,
+            Err(error) => {
+                consequences.again = Some(wanted.backoff.failed());
+                let is_news = wanted.failed.is_none() && wanted.backoff.failures() >= MOST_FAILURES;
+                if is_news {
+                    wanted.failed = Some(error.as_str().into());
+                    consequences.concerned.clone_from(&wanted.by);
+                }
+                return consequences;
+            }
         };
         wanted.backoff.succeeded();
+        wanted.failed = None;
         let (version, content) = match found {
             Some((version, content)) => (Some(version.clone()), Some(content.clone())),
             None => (None, None),
@@ -272,28 +286,39 @@ impl Sources {
         Some(source.clone())
     }
 
-    fn content(&self, kind: SourceKind, namespace: &str, name: &str) -> Option<Option<&Content>> {
+    fn look<T>(
+        &self,
+        kind: SourceKind,
+        namespace: &str,
+        name: &str,
+        of_kind: impl FnOnce(&Content) -> Option<Arc<T>>,
+    ) -> Found<T> {
         let source = Source { kind, namespace: namespace.to_owned(), name: name.to_owned() };
-        let known = self.wanted.get(&source)?.known.as_ref()?;
-        Some(known.content.as_ref())
+        let Some(wanted) = self.wanted.get(&source) else { return Found::Unknown };
+        match (&wanted.known, &wanted.failed) {
+            (Some(known), _) => match known.content.as_ref().and_then(of_kind) {
+                Some(data) => Found::There(data),
+                None => Found::Missing,
+            },
+            (None, Some(why)) => Found::Failed(why.clone()),
+            (None, None) => Found::Unknown,
+        }
     }
 }
 
 impl Material for Sources {
     fn secret(&self, namespace: &str, name: &str) -> Found<SecretData> {
-        match self.content(SourceKind::Secret, namespace, name) {
-            Some(Some(Content::Secret(data))) => Found::There(data.clone()),
-            Some(_) => Found::Missing,
-            None => Found::Unknown,
-        }
+        self.look(SourceKind::Secret, namespace, name, |content| match content {
+            Content::Secret(data) => Some(data.clone()),
+            Content::ConfigMap(_) => None,
+        })
     }
 
     fn config_map(&self, namespace: &str, name: &str) -> Found<ConfigMapData> {
-        match self.content(SourceKind::ConfigMap, namespace, name) {
-            Some(Some(Content::ConfigMap(data))) => Found::There(data.clone()),
-            Some(_) => Found::Missing,
-            None => Found::Unknown,
-        }
+        self.look(SourceKind::ConfigMap, namespace, name, |content| match content {
+            Content::ConfigMap(data) => Some(data.clone()),
+            Content::Secret(_) => None,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::args::EdgeOptions;
 use super::certificates::AskKeys;
-use super::controller::{EdgeController, Surroundings, TOMBSTONES};
+use super::controller::{EdgeController, Surroundings, TOMBSTONES, WORKLOAD_CRDS};
 use super::device_api::DeviceApi;
 use super::input::Input;
 use super::metrics::EdgeMetrics;
@@ -16,7 +16,7 @@ use super::serving::{self, Serving};
 use super::serving_label::ServingLabel;
 use super::shared::Shared;
 use super::tombstones;
-use super::{certificates, roll, server, watches};
+use super::{certificates, roll, route, server, watches, workload_crds};
 use crate::engine::fair_queue::Flow;
 use crate::engine::pool::{Caller, Pool};
 use crate::engine::watch::{Resync, Watches};
@@ -72,8 +72,12 @@ pub async fn run(
     };
     watches::start(&watches, &settings);
     tokio::spawn(watches::claims(watches, settings.namespaces.clone()));
+    if storage.server.address.is_none() {
+        tokio::spawn(route::follow(client.clone(), inputs.clone()));
+    }
     tokio::spawn(load_tombstones(caller(TOMBSTONES), home.clone(), inputs.clone()));
     tokio::spawn(load_roll(caller(ROLL), home.clone(), inputs.clone()));
+    tokio::spawn(load_crds(caller(WORKLOAD_CRDS), home.clone(), inputs.clone()));
     tokio::spawn(tell_keys(shared.clone(), say_keys));
     tokio::spawn(tick(inputs.clone()));
 
@@ -137,6 +141,11 @@ async fn load_tombstones(caller: Caller, home: String, inputs: mpsc::Sender<Inpu
 async fn load_roll(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
     let loaded = insist("the roll", || roll::load(&caller, &home)).await;
     let _ = inputs.send(Input::RollLoaded(Box::new(loaded))).await;
+}
+
+async fn load_crds(caller: Caller, home: String, inputs: mpsc::Sender<Input>) {
+    let record = insist("the record of CRDs", || workload_crds::load(&caller, &home)).await;
+    let _ = inputs.send(Input::CrdsLoaded(record)).await;
 }
 
 /// Reads something that nothing can begin without, for as long as it takes.

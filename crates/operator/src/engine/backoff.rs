@@ -39,6 +39,11 @@ impl Backoff {
         self.failures > 0
     }
 
+    /// How many have failed since one went well.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// When the pause ends, while it lasts.
     pub fn until(&self) -> Option<Instant> {
         self.until.filter(|until| *until > Instant::now())

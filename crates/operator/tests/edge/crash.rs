@@ -14,6 +14,8 @@ use flashjob_sim::edge::{Device, DeviceOptions, EdgeOperator, Manner, Operation}
 use flashjob_sim::{Operator, PATIENCE, clock, eventually, lock};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -107,14 +109,23 @@ pub async fn at_every_write(
     fewer: usize,
     play: impl AsyncFn(&EdgeSite, &Deaths) -> Result<usize>,
 ) -> Result<()> {
-    let writes = play(&EdgeSite::new().await?, &Deaths::at(vec![])).await?;
+    at_every_write_on(EdgeSite::new, fewer, play).await
+}
+
+/// The same on sites of this kind.
+pub async fn at_every_write_on(
+    site: impl AsyncFn() -> Result<EdgeSite>,
+    fewer: usize,
+    play: impl AsyncFn(&EdgeSite, &Deaths) -> Result<usize>,
+) -> Result<()> {
+    let writes = play(&site().await?, &Deaths::at(vec![])).await?;
     let point = |number| ["before", "after"].map(|side| format!("{side}:{number}"));
     let points: Vec<String> = (1..=writes).flat_map(point).collect();
     let mut schedules: Vec<_> = points.iter().map(|point| vec![point.clone()]).collect();
     schedules.push(points);
     let plays = stream::iter(schedules).map(async |points| {
         let deaths = Deaths::at(points);
-        let played = play(&EdgeSite::new().await?, &deaths).await;
+        let played = play(&site().await?, &deaths).await;
         played.with_context(|| format!("with the deaths {:?}", deaths.points))?;
         anyhow::Ok(deaths.died.into_inner())
     });
@@ -180,10 +191,16 @@ async fn comes_in(
     Ok(writes)
 }
 
-/// The certificates of a site are made, which is no part of the story, by an operator that is killed when it is dropped.
+/// What is made for a site without any device is no part of the story: the certificates, and the record of CRDs. It is the work of
+/// an operator that is killed when it is dropped.
 pub async fn prepared(site: &EdgeSite, flags: &[&str]) -> Result<EdgeOperator> {
     let operator = site.operator_with(flags, None).await?;
     site.bundle().await?;
+    let maps: Api<ConfigMap> = Api::namespaced(site.client.clone(), &site.home);
+    eventually("the record of CRDs", PATIENCE, async || {
+        maps.get_opt("edge-crds").await.map_err(Into::into)
+    })
+    .await?;
     Ok(operator)
 }
 

@@ -78,7 +78,7 @@ async fn is_told(device: &Device, count: usize) -> Result<()> {
 }
 
 /// A heartbeat with this content, word by word.
-async fn beat(device: &Device, content: &Value) -> Result<Answer> {
+pub async fn beat(device: &Device, content: &Value) -> Result<Answer> {
     let message = json!({
         "type": "data", "message_id": "4acd7f23", "version": 1, "directive": "heartbeat",
         "sent": "2026-11-18T12:00:00Z", "content": content,
@@ -89,7 +89,7 @@ async fn beat(device: &Device, content: &Value) -> Result<Answer> {
 }
 
 /// What the operator has written into the status of a device so far.
-async fn status_writes(site: &EdgeSite, device: &str) -> Result<Vec<AuditEntry>> {
+pub async fn status_writes(site: &EdgeSite, device: &str) -> Result<Vec<AuditEntry>> {
     let mut writes = site.operators.writes_settled(&site.namespace).await?;
     writes.retain(|write| {
         write.resource == "edgedevices"

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::edge::wire::{Heartbeat, Message, directive};
+use flashjob_sim::cluster::Gate;
 use flashjob_sim::edge::client::BASE;
 use flashjob_sim::edge::site::{EdgeSite, listens_at};
 use flashjob_sim::edge::{Device, DeviceOptions, Manner, Outcome};
@@ -25,8 +26,8 @@ const LABEL: &str = "management.project-flotta.io/serving";
 const LEASE: &str = "b9eebab3.project-flotta.io";
 
 /// A process and its Pod.
-struct Replica {
-    operator: Operator,
+pub struct Replica {
+    pub operator: Operator,
     pod: &'static str,
 }
 
@@ -35,7 +36,7 @@ fn pods(site: &EdgeSite) -> Api<Pod> {
 }
 
 /// A Pod of the Deployment. What runs in it is a process of this machine.
-async fn make_pod(site: &EdgeSite, name: &str) -> Result<()> {
+pub async fn make_pod(site: &EdgeSite, name: &str) -> Result<()> {
     let pod = serde_json::from_value(json!({
         "metadata": { "name": name },
         "spec": { "containers": [{ "name": "edge", "image": "flashjob" }] },
@@ -45,9 +46,14 @@ async fn make_pod(site: &EdgeSite, name: &str) -> Result<()> {
 }
 
 /// Starts a process, as one of several, by the environment of its Pod.
-fn start(site: &EdgeSite, pod: &'static str) -> Result<Replica> {
+pub fn start(site: &EdgeSite, pod: &'static str) -> Result<Replica> {
+    start_behind(site, pod, None)
+}
+
+/// The same, and its calls go through a gate.
+pub fn start_behind(site: &EdgeSite, pod: &'static str, gate: Option<&Gate>) -> Result<Replica> {
     let launcher = site.operators.clone().with_env("HOSTNAME", pod).with_env("POD_NAME", pod);
-    Ok(Replica { operator: launcher.start(&[], None)?, pod })
+    Ok(Replica { operator: launcher.start(&[], gate)?, pod })
 }
 
 /// The Pods that the Service selects.
@@ -63,7 +69,7 @@ async fn are_labelled(site: &EdgeSite, wanted: &[&str]) -> Result<()> {
 }
 
 /// Waits until it serves devices and has the label, and sends devices there as the Service would.
-async fn serves(site: &EdgeSite, replica: &Replica) -> Result<()> {
+pub async fn serves(site: &EdgeSite, replica: &Replica) -> Result<()> {
     replica.operator.says("serving devices address=").await?;
     let what = format!("the label on {}", replica.pod);
     let there =
@@ -74,7 +80,7 @@ async fn serves(site: &EdgeSite, replica: &Replica) -> Result<()> {
 }
 
 /// Waits until it waits for the lease. Till then it has not listened.
-async fn stands_by(replica: &Replica) -> Result<()> {
+pub async fn stands_by(replica: &Replica) -> Result<()> {
     replica.operator.says("standing by: another process holds the lease").await?;
     assert_eq!(listens_at(&replica.operator), None);
     Ok(())
@@ -233,7 +239,7 @@ async fn a_leader_that_slept_through_the_end_of_its_lease_answers_nobody() -> Re
 }
 
 /// How many connections to a port of this machine have something that was not read yet.
-fn unread(port: u16) -> Result<usize> {
+pub fn unread(port: u16) -> Result<usize> {
     let all = std::fs::read_to_string("/proc/net/tcp")?;
     let unread = all.lines().filter(|line| {
         let fields: Vec<_> = line.split_whitespace().collect();

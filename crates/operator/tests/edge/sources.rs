@@ -19,15 +19,15 @@ use super::workload_kit::{
 };
 
 /// Nobody is to wait until the lease of a dead process has run out.
-const FLAGS: [&str; 1] = ["--leader-elect=false"];
-const KIND: (&str, &str) = ("EdgeDeployment", "edgedeployments");
+pub const FLAGS: [&str; 1] = ["--leader-elect=false"];
+pub const KIND: (&str, &str) = ("EdgeDeployment", "edgedeployments");
 
-fn deployments(site: &EdgeSite) -> Api<DynamicObject> {
+pub fn deployments(site: &EdgeSite) -> Api<DynamicObject> {
     objects(site, KIND.0, KIND.1)
 }
 
 /// Makes a Secret, or changes it.
-async fn secret(site: &EdgeSite, namespace: &str, name: &str, data: Value) -> Result<()> {
+pub async fn secret(site: &EdgeSite, namespace: &str, name: &str, data: Value) -> Result<()> {
     let made = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": data,
     });
@@ -45,13 +45,13 @@ async fn config_map(site: &EdgeSite, name: &str, data: Value) -> Result<()> {
     Ok(())
 }
 
-async fn delete_secret(site: &EdgeSite, name: &str) -> Result<()> {
+pub async fn delete_secret(site: &EdgeSite, name: &str) -> Result<()> {
     site.api::<Secret>().delete(name, &DeleteParams::default()).await?;
     Ok(())
 }
 
 /// A pod with more of a container than its image, for every device.
-fn app(container: Value, more: Value) -> Value {
+pub fn app(container: Value, more: Value) -> Value {
     let mut spec = nginx("app:1", json!({ "deviceSelector": {} }));
     for (key, value) in container.as_object().into_iter().flatten() {
         spec["pod"]["spec"]["containers"][0][key] = value.clone();
@@ -63,7 +63,7 @@ fn app(container: Value, more: Value) -> Value {
 }
 
 /// A password from the Secret of this name.
-fn password(secret: &str) -> Value {
+pub fn password(secret: &str) -> Value {
     let from = json!({ "secretKeyRef": { "name": secret, "key": "password" } });
     json!({ "env": [{ "name": "PASSWORD", "valueFrom": from }] })
 }
@@ -76,12 +76,18 @@ fn says(text: &str) -> impl Fn(&str) -> bool {
     move |body| body.contains(&text) || body.contains(&coded)
 }
 
-/// Waits until a device is sent something with this in it, and nothing but what it had before that. Says how long it took.
+/// Waits until a device is sent something with this in it, and nothing but what it had before that. Says how long it took. Ours
+/// asks once, and is answered when there is something new.
 async fn has_it_soon(device: &Device, text: &str) -> Result<Duration> {
     let (began, says) = (Instant::now(), says(text));
     let before = device.ledger().configurations.len();
     loop {
-        let answer = device.fetch_configuration().await?;
+        let answer = match device.options().manner {
+            Manner::Ours => device.await_configuration().await?,
+            Manner::Flotta => device.fetch_configuration().await?,
+        };
+        let once = device.options().manner == Manner::Flotta || answer.code() == 200;
+        assert!(once, "it waited in vain: {answer:?}");
         if answer.code() == 200 && says(&String::from_utf8_lossy(&answer.body)) {
             break;
         }

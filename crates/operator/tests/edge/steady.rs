@@ -1,52 +1,20 @@
-//! What devices keep through whatever happens to an operator, to a CRD, or to a spec by mistake: none is ever sent fewer workloads
-//! than its user asked for, and nobody is sent anew what it has.
+//! What devices keep through a restart, another leader, or a mistake in a spec: none is ever sent fewer workloads than its user
+//! asked for, and nobody is sent anew what it has.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use flashjob_sim::cluster::{CallFate, Cluster, Gate};
-use flashjob_sim::edge::site::{EdgeSite, INSTALL, listens_at};
+use anyhow::Result;
+use flashjob_sim::edge::site::{EdgeSite, listens_at};
 use flashjob_sim::edge::{Device, EdgeOperator, Manner};
-use flashjob_sim::{PATIENCE, SeededRng, eventually, programs};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::api::{DeleteParams, DynamicObject};
-use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use flashjob_sim::{PATIENCE, eventually};
+use kube::api::DeleteParams;
+use serde_json::json;
+use tokio::time::sleep;
 
-use super::kit::{beats, live, quick_and_registered};
 use super::workload_kit::{
-    condition, content, device, entry, image, is_sent, is_told, keeps, make,
-    never_told_to_run_less, nginx, objects, patch, told, version, workload,
+    DEPLOYMENT, FLAGS, WORKLOAD, api, condition, content, device, for_all, image, is_sent, is_told,
+    keeps, make_for_all, never_told_to_run_less, patch, runs, told, version, workload,
 };
-
-/// Nobody is to wait until the lease of a dead process has run out.
-const FLAGS: [&str; 1] = ["--leader-elect=false"];
-const DEPLOYMENT: (&str, &str) = ("EdgeDeployment", "edgedeployments");
-const WORKLOAD: (&str, &str) = ("EdgeWorkload", "edgeworkloads");
-const CRD: &str = "edgedeployments.management.project-flotta.io";
-
-fn api(site: &EdgeSite, (kind, plural): (&str, &str)) -> Api<DynamicObject> {
-    objects(site, kind, plural)
-}
-
-/// A workload for every device.
-fn for_all(image: &str) -> Value {
-    nginx(image, json!({ "deviceSelector": {} }))
-}
-
-async fn make_for_all(site: &EdgeSite, kind: (&str, &str), name: &str, image: &str) -> Result<()> {
-    make(&api(site, kind), kind.0, name, for_all(image)).await
-}
-
-/// Waits until the status of an EdgeDevice says that these run.
-async fn runs(site: &EdgeSite, name: &str, workloads: &[&str]) -> Result<()> {
-    let running = |found: &Value, workload: &str| entry(found, workload)["phase"] == "Running";
-    device(site, name, |found| workloads.iter().all(|name| running(found, name))).await?;
-    Ok(())
-}
 
 /// As it is in the field: one process, and another that waits for the lease.
 async fn replica(site: &EdgeSite, identity: &str) -> Result<EdgeOperator> {
@@ -92,7 +60,7 @@ async fn the_same_content_has_the_same_version_after_a_restart_and_from_another_
 }
 
 /// Who says that it has it is told so, and who does not is sent the same.
-async fn same(ours: &Device, flotta: &Device, text: &str) -> Result<()> {
+pub async fn same(ours: &Device, flotta: &Device, text: &str) -> Result<()> {
     eventually("304", PATIENCE, async || {
         let code = ours.fetch_configuration().await?.code();
         assert!([304, 503].contains(&code), "{code}");
@@ -101,158 +69,6 @@ async fn same(ours: &Device, flotta: &Device, text: &str) -> Result<()> {
     .await?;
     let sent = is_sent(flotta, "anything", |_| true).await?;
     assert_eq!(serde_json::to_string(&sent)?, text);
-    Ok(())
-}
-
-/// Twenty operators one after the other, each of which is killed at some moment of its life, on a slow way to the cluster. Users
-/// go on as if nothing were.
-#[tokio::test(flavor = "multi_thread")]
-async fn operators_that_die_during_edits_send_nobody_less() -> Result<()> {
-    let site = EdgeSite::new().await?;
-    let mut dice = SeededRng::new(16);
-    let operator = site.operator_with(&FLAGS, None).await?;
-    let mut names: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
-    for (name, kind) in names.iter().zip([DEPLOYMENT, WORKLOAD, DEPLOYMENT]) {
-        make_for_all(&site, kind, name, "app:0").await?;
-    }
-    let mut devices = Vec::new();
-    for (id, manner) in [("one", Manner::Ours), ("two", Manner::Flotta), ("three", Manner::Ours)] {
-        let device = quick_and_registered(&site, id, manner).await?;
-        is_told(&device, &["a", "b", "c"]).await?;
-        devices.push(device);
-    }
-    drop(operator);
-    let lives: Vec<_> = devices.iter().map(live).collect();
-    let gate = Gate::start(&site.cluster, |_| CallFate::Pass).await?;
-    let (lists, slow) = (Arc::new(AtomicU64::new(0)), SeededRng::new(61));
-    let (counted, slow) = (lists.clone(), std::sync::Mutex::new(slow));
-    gate.judge_reads(move |call| {
-        if !call.is_list() {
-            return CallFate::Pass;
-        }
-        counted.fetch_add(1, Ordering::Relaxed);
-        CallFate::Delay(Duration::from_millis(slow.lock().unwrap().below(1500) as u64))
-    });
-
-    let mut served = 0;
-    for round in 1..=20 {
-        let mut operator = site.started(&FLAGS, Some(&gate))?;
-        // Every other one gets as far as to serve devices for a moment.
-        let after = Duration::from_millis(dice.below(1200) as u64);
-        let mut until = Instant::now() + after;
-        let mut led = false;
-        let edits = [dice.below(3), dice.below(3)];
-        for edit in edits {
-            if edit == 0 && names.len() < 9 {
-                let name = format!("more-{round}-{}", names.len());
-                make_for_all(&site, DEPLOYMENT, &name, &format!("app:{round}")).await?;
-                names.push(name);
-            } else {
-                let (name, kind) = *dice.pick(&[("a", DEPLOYMENT), ("b", WORKLOAD)]).context("")?;
-                let spec = json!({ "spec": for_all(&format!("app:{round}")) });
-                patch(&api(&site, kind), name, spec).await?;
-            }
-        }
-        while Instant::now() < until || round % 2 == 0 && !led {
-            if !led && let Some(address) = listens_at(&operator) {
-                site.lead_to(Some(address));
-                (led, until) = (true, Instant::now() + after);
-            }
-            assert!(!operator.has_ended(), "{}", operator.log());
-            sleep(Duration::from_millis(10)).await;
-        }
-        served += usize::from(led);
-        operator.kill();
-    }
-    assert!(served >= 10 && lists.load(Ordering::Relaxed) > 100, "{served}, {lists:?}");
-
-    let _operator = site.operator_with(&FLAGS, None).await?;
-    for (name, kind) in [("a", DEPLOYMENT), ("b", WORKLOAD)] {
-        patch(&api(&site, kind), name, json!({ "spec": for_all("app:last") })).await?;
-    }
-    names.sort();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    for device in &devices {
-        device
-            .until("all of it", PATIENCE, |ledger| {
-                ledger.configuration().is_some_and(|told| told.workloads == names)
-            })
-            .await?;
-        runs(&site, device.id(), &names).await?;
-        never_told_to_run_less(device, &["a", "b", "c"]);
-    }
-    drop(lives);
-    is_sent(&devices[1], "the last edits", |sent| {
-        ["a", "b"].iter().all(|name| image(sent, name).as_deref() == Some("app:last"))
-    })
-    .await?;
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_crd_of_workloads_that_is_deleted_and_put_back_takes_nothing_away() -> Result<()> {
-    let cluster = Cluster::start().await?;
-    let site = EdgeSite::on(&cluster, programs::built("flashjob-operator").await?).await?;
-    // Lists are made anew all the time, so that one comes at every moment.
-    let flags = [FLAGS[0], "--resync-seconds=1"];
-    let _operator = site.operator_with(&flags, None).await?;
-    for name in ["a", "b"] {
-        make_for_all(&site, DEPLOYMENT, name, "app:1").await?;
-    }
-    make_for_all(&site, WORKLOAD, "c", "app:1").await?;
-    let ours = quick_and_registered(&site, "ours", Manner::Ours).await?;
-    let flotta = quick_and_registered(&site, "flotta", Manner::Flotta).await?;
-    for device in [&ours, &flotta] {
-        is_told(device, &["a", "b", "c"]).await?;
-    }
-    let lives = [live(&ours), live(&flotta)];
-    for device in [&ours, &flotta] {
-        runs(&site, device.id(), &["a", "b", "c"]).await?;
-    }
-    let before = [&ours, &flotta].map(|device| device.ledger().configurations.len());
-
-    let crds: Api<CustomResourceDefinition> = Api::all(site.client.clone());
-    crds.delete(CRD, &DeleteParams::default()).await?;
-    let gone = async || Ok(crds.get_opt(CRD).await?.is_none().then_some(()));
-    eventually("the end of the CRD", PATIENCE, gone).await?;
-    sleep(Duration::from_secs(3)).await;
-    for device in [&ours, &flotta] {
-        beats(device).await?;
-    }
-    let mut documents = INSTALL.split("\n---\n");
-    let crd = documents.find(|document| document.contains(&format!("name: {CRD}")));
-    cluster.apply_yaml(crd.context("the CRD")?).await?;
-    // Lists of it are complete and empty.
-    sleep(Duration::from_secs(5)).await;
-    for device in [&ours, &flotta] {
-        beats(device).await?;
-    }
-    for name in ["a", "b"] {
-        eventually("the CRD to be served", PATIENCE, async || {
-            Ok(make_for_all(&site, DEPLOYMENT, name, "app:1").await.ok())
-        })
-        .await?;
-    }
-    let api = api(&site, DEPLOYMENT);
-    workload(&api, "a", |found| condition(found, "Complete")["status"] == "True").await?;
-    sleep(Duration::from_secs(3)).await;
-    for device in [&ours, &flotta] {
-        beats(device).await?;
-        never_told_to_run_less(device, &["a", "b", "c"]);
-    }
-    let after = [&ours, &flotta].map(|device| device.ledger().configurations.len());
-    assert_eq!(after, before, "nothing new was sent to anybody");
-
-    // What somebody deletes from now on goes.
-    api.delete("a", &DeleteParams::default()).await?;
-    for device in [&ours, &flotta] {
-        device
-            .until("the end of a", PATIENCE, |ledger| {
-                ledger.configuration().is_some_and(|told| told.workloads == ["b", "c"])
-            })
-            .await?;
-    }
-    drop(lives);
     Ok(())
 }
 

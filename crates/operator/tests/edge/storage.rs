@@ -1,14 +1,19 @@
-//! Buckets of devices: claims of a provisioner that sim plays, and (`own`) buckets of somebody's own. ObjectBucketClaims
-//! are a kind of the whole cluster, so these tests have clusters of their own.
+//! Buckets of devices: claims of a provisioner that sim plays, (`own`) buckets of somebody's own, (`uploads`) files that get
+//! into either, and (`route`) their address on OpenShift. ObjectBucketClaims are a kind of the whole cluster, so these tests
+//! have clusters of their own.
 
 mod own;
+mod route;
+mod uploads;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use flashjob_api::edge::{EdgeDevice, EdgeDeviceSet};
 use flashjob_sim::cluster::Cluster;
-use flashjob_sim::edge::buckets::Answer;
+use flashjob_sim::edge::buckets::{Answer, Store};
 use flashjob_sim::edge::site::EdgeSite;
 use flashjob_sim::edge::{Buckets, Device, Manner};
 use flashjob_sim::http::{answers, free_address, get};
@@ -22,10 +27,10 @@ use tokio::sync::Mutex;
 use super::kit::{delete, patch_device};
 use super::workload_kit::{condition, device, is_told, make, nginx, objects};
 
-const SOON: Answer = Answer::Bound(Duration::from_millis(200));
+pub const SOON: Answer = Answer::Bound(Duration::from_millis(200));
 
 /// A site of the cluster that has ObjectBucketClaims, which these tests share. One after the other: each applies the CRDs.
-async fn site() -> Result<EdgeSite> {
+pub async fn site() -> Result<EdgeSite> {
     static CLUSTER: Mutex<Option<Cluster>> = Mutex::const_new(None);
     let mut cluster = CLUSTER.lock().await;
     if let Some(cluster) = &*cluster {
@@ -40,12 +45,12 @@ async fn site_on(cluster: &Cluster) -> Result<EdgeSite> {
     EdgeSite::on(cluster, programs::built("flashjob-operator").await?).await
 }
 
-fn claims(site: &EdgeSite) -> Api<DynamicObject> {
+pub fn claims(site: &EdgeSite) -> Api<DynamicObject> {
     Buckets::claims(site.client.clone(), &site.namespace)
 }
 
-fn buckets(site: &EdgeSite, answer: Answer) -> Buckets {
-    Buckets::start(site.client.clone(), &site.namespace, answer)
+pub fn buckets(site: &EdgeSite, answer: Answer) -> Buckets {
+    Buckets::start(site.client.clone(), &site.namespace, answer, Store::default())
 }
 
 /// An EdgeDevice that a person makes. `s3`: its storage.
@@ -65,7 +70,7 @@ async fn claim(site: &EdgeSite, name: &str) -> Result<Value> {
     Ok(serde_json::to_value(found)?)
 }
 
-async fn names_of_claims(site: &EdgeSite) -> Result<Vec<String>> {
+pub async fn names_of_claims(site: &EdgeSite) -> Result<Vec<String>> {
     let all = claims(site).list(&ListParams::default()).await?;
     Ok(all.iter().map(ResourceExt::name_any).collect())
 }
@@ -86,7 +91,7 @@ async fn storage_says(site: &EdgeSite, name: &str, reason: &str, words: &str) ->
     Ok(())
 }
 
-async fn has_its_bucket(site: &EdgeSite, name: &str) -> Result<()> {
+pub async fn has_its_bucket(site: &EdgeSite, name: &str) -> Result<()> {
     storage_says(site, name, "Available", "").await
 }
 
@@ -153,7 +158,7 @@ async fn a_bucket_is_claimed_for_a_device_and_the_device_is_told_of_it() -> Resu
     let flags = ["--edge-s3-address=s3.example.com:9000", &ca, "--edge-obc-storage-class=fast"];
     let _operator = site.operator_with(&flags, None).await?;
     let mut outside = claimed("s3.example.com", 9000);
-    outside["aws_ca_bundle"] = json!(base64(site.cluster.ca_pem()));
+    outside["aws_ca_bundle"] = json!(STANDARD.encode(site.cluster.ca_pem()));
     is_told_of(&pump, &outside).await?;
     edge_device(&site, "pump-8", json!(null)).await?;
     assert_eq!(claim(&site, "pump-8").await?["spec"]["storageClassName"], "fast");
@@ -165,15 +170,6 @@ async fn a_bucket_is_claimed_for_a_device_and_the_device_is_told_of_it() -> Resu
     is_told_of(&pump, &json!(null)).await?;
     storage_says(&site, "pump-7", "BucketPending", "there is no Secret").await?;
     Ok(())
-}
-
-fn base64(text: &str) -> String {
-    let secret = Secret {
-        data: Some([("x".to_owned(), k8s_openapi::ByteString(text.into()))].into()),
-        ..Secret::default()
-    };
-    let json = serde_json::to_value(secret).unwrap();
-    json["data"]["x"].as_str().unwrap().to_owned()
 }
 
 /// Workloads reach a device, whatever its bucket does.

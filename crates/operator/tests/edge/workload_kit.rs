@@ -12,6 +12,34 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
+/// Nobody is to wait until the lease of a dead process has run out.
+pub const FLAGS: [&str; 1] = ["--leader-elect=false"];
+
+/// Kind and plural of what users want to run, under both names.
+pub type Kind = (&'static str, &'static str);
+pub const DEPLOYMENT: Kind = ("EdgeDeployment", "edgedeployments");
+pub const WORKLOAD: Kind = ("EdgeWorkload", "edgeworkloads");
+
+pub fn api(site: &EdgeSite, (kind, plural): Kind) -> Api<DynamicObject> {
+    objects(site, kind, plural)
+}
+
+/// A workload for every device.
+pub fn for_all(image: &str) -> Value {
+    nginx(image, json!({ "deviceSelector": {} }))
+}
+
+pub async fn make_for_all(site: &EdgeSite, kind: Kind, name: &str, image: &str) -> Result<()> {
+    make(&api(site, kind), kind.0, name, for_all(image)).await
+}
+
+/// Waits until the status of an EdgeDevice says that these run.
+pub async fn runs(site: &EdgeSite, name: &str, workloads: &[&str]) -> Result<()> {
+    let running = |found: &Value, workload: &str| entry(found, workload)["phase"] == "Running";
+    device(site, name, |found| workloads.iter().all(|name| running(found, name))).await?;
+    Ok(())
+}
+
 /// The objects of one of Edge's kinds, whatever is in them.
 pub fn objects(site: &EdgeSite, kind: &str, plural: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("management.project-flotta.io", "v1alpha1", kind);

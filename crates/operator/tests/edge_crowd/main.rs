@@ -6,6 +6,7 @@
 mod hostile;
 mod idle;
 mod loss;
+mod loss_workloads;
 
 use tokio::sync::{Mutex, MutexGuard};
 

@@ -48,7 +48,8 @@ struct Listing {
 /// The index.
 #[derive(Debug, Default)]
 pub struct Devices {
-    entries: HashMap<String, Entry>,
+    /// Boxed: a table of so many has as much again of free places.
+    entries: HashMap<String, Box<Entry>>,
     /// By namespace; requests for approval are all in one.
     lists: HashMap<String, Listing>,
     request_list: Option<Listing>,
@@ -58,7 +59,7 @@ pub struct Devices {
 
 impl Devices {
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.entries.get(name)
+        self.entries.get(name).map(Box::as_ref)
     }
 
     /// How many requests for approval wait for an answer.
@@ -132,9 +133,16 @@ impl Devices {
 
     fn put_device(&mut self, name: &str, device: EdgeDeviceFacts) {
         self.change(name, |entry| {
-            entry.devices.retain(|known| known.namespace != device.namespace);
-            entry.devices.push(device);
-            entry.devices.sort_by(|one, other| one.namespace.cmp(&other.namespace));
+            let place =
+                entry.devices.binary_search_by(|known| known.namespace.cmp(&device.namespace));
+            match place {
+                Ok(at) => entry.devices[at] = device,
+                Err(at) => {
+                    // As a rule there is no other.
+                    entry.devices.reserve_exact(1);
+                    entry.devices.insert(at, device);
+                }
+            }
         });
     }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flashjob_api::edge::wire::{Event, UpgradeStatus, WorkloadStatus};
+use flashjob_api::edge::wire::{Event, S3, UpgradeStatus, WorkloadStatus};
 use tokio::sync::watch;
 
 pub use self::message::hardware;
@@ -128,6 +128,11 @@ impl Device {
     /// Its own certificate and key, and whom it trusts.
     pub fn credential(&self) -> Option<Arc<Credential>> {
         lock(&self.0.state).own.clone()
+    }
+
+    /// The bucket that the last configuration it took over names, if it names one.
+    pub fn bucket(&self) -> Option<S3> {
+        lock(&self.0.state).configuration.as_ref()?.bucket.clone()
     }
 
     /// From now on the net is like this.

@@ -17,6 +17,7 @@ pub mod device;
 pub mod fleet;
 pub mod ledger;
 mod operation;
+pub mod s3;
 pub mod site;
 pub mod wire;
 
@@ -28,5 +29,6 @@ pub use device::{Device, DeviceOptions, Identity, Manner};
 pub use fleet::{Fleet, FleetOptions};
 pub use ledger::{DeviceLedger, Outcome};
 pub use operation::Operation;
+pub use s3::{BucketClient, S3Server};
 pub use site::{EdgeOperator, EdgeSite};
 pub use wire::{Fate, Wire, WireOptions};

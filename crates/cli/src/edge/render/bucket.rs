@@ -1,13 +1,17 @@
 //! The bucket that is claimed for a device, as far as the user may see it: the claim, and where the operator has devices reach
-//! the buckets.
+//! the buckets, by its flags or by OpenShift's Route.
 
 use anyhow::Result;
 use flashjob_api::edge::{ObjectBucketClaim, Settings};
 use flashjob_plan::edge::preview::Device;
 use flashjob_plan::edge::read;
-use flashjob_plan::edge::storage::{Claim, Known, Place, Server, Wish, decide};
+use flashjob_plan::edge::storage::{
+    Claim, Known, Place, ROUTE, ROUTE_NAMESPACE, Route, Server, Wish, decide,
+};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Client, Resource};
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Resource};
 
 use crate::check::{get, served};
 use crate::edge::SYSTEM;
@@ -70,6 +74,11 @@ impl Bucket {
         if bucket.claim == Claim::Bound {
             let deployment = get::<Deployment>(client, home, DEPLOYMENT).await.ok().flatten();
             (bucket.server, bucket.unseen) = server(deployment.as_ref());
+            if bucket.server.address.is_none() {
+                let (route, said) = route(client).await;
+                bucket.server.route = route;
+                bucket.unseen = bucket.unseen.or(said);
+            }
         }
         Ok(bucket)
     }
@@ -77,17 +86,45 @@ impl Bucket {
 
 /// Where devices reach the buckets, by the operator's flags, and what is not known of that.
 fn server(operator: Option<&Deployment>) -> (Server, Option<String>) {
+    let inside = Server { route: Route::None, ..Server::default() };
     let Some(operator) = operator else {
         let unseen = "the flags of the operator you cannot see: with --edge-s3-address the address of the bucket is another \
                       than what is shown";
-        return (Server::default(), Some(unseen.to_owned()));
+        return (inside, Some(unseen.to_owned()));
     };
     let last = |name| flag(operator, name).into_iter().next_back();
     let address = last("--edge-s3-address").and_then(|address| address.parse().ok());
     let unseen = last("--edge-s3-ca").map(|file| {
         format!("the CA of the bucket's server is in the operator's Pod ({file}) and is not shown")
     });
-    (Server { address, ..Server::default() }, unseen)
+    (Server { address, ..inside }, unseen)
+}
+
+/// OpenShift's Route to them, and what is to be said of it: whether the operator may read it, nobody can see here.
+async fn route(client: &Client) -> (Route, Option<String>) {
+    let kind = GroupVersionKind::gvk("route.openshift.io", "v1", "Route");
+    let kind = ApiResource::from_gvk(&kind);
+    if !served(client, &kind.api_version).await.is_ok_and(|kinds| kinds.contains(&kind.plural)) {
+        return (Route::None, None);
+    }
+    let routes: Api<DynamicObject> = Api::namespaced_with(client.clone(), ROUTE_NAMESPACE, &kind);
+    let path = format!("{ROUTE_NAMESPACE}/{ROUTE}");
+    match routes.get_opt(ROUTE).await {
+        Ok(None) => (Route::None, None),
+        Ok(Some(found)) => {
+            let route = Route::with_host(found.data["spec"]["host"].as_str());
+            let said = format!(
+                "the bucket's address is that of the Route {path}, if the operator may read that"
+            );
+            (route, Some(said))
+        }
+        Err(_) => {
+            let said = format!(
+                "the Route {path} you may not read: if it is there, the bucket's address is its host"
+            );
+            (Route::None, Some(said))
+        }
+    }
 }
 
 #[cfg(test)]

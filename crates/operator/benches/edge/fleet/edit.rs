@@ -1,5 +1,6 @@
 //! An edit of a workload that all devices run, while each of them waits for news of its configuration.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -35,6 +36,8 @@ pub struct Edit {
     /// Until all is written that devices say of it.
     pub written_seconds: f64,
     pub writes_each: f64,
+    /// By verb and resource, and what they were answered.
+    pub writes: BTreeMap<String, usize>,
     pub cpu_ms_each: f64,
 }
 
@@ -62,6 +65,10 @@ pub async fn measure(fleet: &Fleet) -> Result<Edit> {
     fleet.rest().await?;
     let writes = fleet.writes_since(at).await?;
     let last = writes.iter().map(|entry| entry.at).max().unwrap_or(at);
+    let mut kinds = BTreeMap::new();
+    for entry in &writes {
+        *kinds.entry(format!("{} {}", entry.kind(), entry.code)).or_default() += 1;
+    }
     let cpu = fleet.target().usage()?.cpu_seconds - before.cpu_seconds;
     let count = fleet.members.len();
     Ok(Edit {
@@ -71,6 +78,7 @@ pub async fn measure(fleet: &Fleet) -> Result<Edit> {
         worst_seconds: quantile(&seconds, 1.0),
         written_seconds: at.duration_until(last).as_secs_f64(),
         writes_each: writes.len() as f64 / count as f64,
+        writes: kinds,
         cpu_ms_each: cpu * 1000.0 / count as f64,
     })
 }

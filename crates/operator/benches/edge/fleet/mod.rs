@@ -16,11 +16,11 @@ pub mod start;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use flashjob_api::edge::EdgeDevice;
 use flashjob_pki::PrivateKey;
 use flashjob_sim::cluster::AuditEntry;
-use flashjob_sim::edge::site::forged;
+use flashjob_sim::edge::site::{forged, listens_at};
 use flashjob_sim::edge::{Answer, Credential, EdgeOperator, EdgeSite, Manner, Protocol};
 use flashjob_sim::http::{free_address, get};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -36,6 +36,9 @@ use crate::objects::name;
 use load::Target;
 use member::{Kind, Member};
 
+/// What the operator logs when it knows all devices, which may take it a while.
+const LISTED: &str = "everything is listed";
+const PATIENCE: Duration = Duration::from_secs(600);
 const KEYS: &str = "management.project-flotta.io/keys";
 /// How many have something under way at a time while the fleet is made.
 const PARALLEL: usize = 64;
@@ -118,8 +121,10 @@ impl Fleet {
         while since.elapsed() < REST {
             sleep(Duration::from_secs(1)).await;
             let (_, text) = get(self.metrics, "/metrics").await?;
-            let written = text.lines().find(|line| line.starts_with("edge_status_writes_total"));
-            let written = written.context("no count of status writes")?.to_owned();
+            // What has been sent: a status may have been decided, and wait for its turn.
+            let written = text.lines().filter(|line| line.starts_with("edge_writes_total"));
+            let written: Vec<String> = written.map(str::to_owned).collect();
+            ensure!(!written.is_empty(), "there is no count of writes");
             if before.as_ref() != Some(&written) {
                 (before, since) = (Some(written), Instant::now());
             }
@@ -133,6 +138,16 @@ impl Fleet {
         writes.extend(self.site.operators.writes(&self.site.home)?);
         writes.retain(|entry| entry.at >= at);
         Ok(writes)
+    }
+
+    /// Another operator in place of the one that is there, at work and at rest: what that one still holds of a load that is over
+    /// is not to be measured with the next.
+    pub async fn begin_anew(&mut self) -> Result<()> {
+        let operator = self.restart().await?;
+        operator.says_within(PATIENCE, LISTED).await?;
+        let address = listens_at(&operator).context("the operator serves nobody")?;
+        self.operator = EdgeOperator { operator, address };
+        self.rest().await
     }
 
     /// Ends the operator in good order and starts another one, without waiting for it.

@@ -89,7 +89,7 @@ impl Display for FleetReport {
             writeln!(f, "  median s  p99 s  worst s  all written s  writes each  CPU ms each")?;
             writeln!(
                 f,
-                "  {:>8.2}  {:>5.2}  {:>7.2}  {:>13.1}  {:>11.3}  {:>11.2}\n",
+                "  {:>8.2}  {:>5.2}  {:>7.2}  {:>13.1}  {:>11.3}  {:>11.2}",
                 row.median_seconds,
                 row.p99_seconds,
                 row.worst_seconds,
@@ -97,6 +97,10 @@ impl Display for FleetReport {
                 row.writes_each,
                 row.cpu_ms_each,
             )?;
+            for (kind, count) in &row.writes {
+                writeln!(f, "  {count:>8}  {kind}")?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }

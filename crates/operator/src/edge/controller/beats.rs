@@ -48,7 +48,7 @@ impl EdgeController {
         // What is not written yet is not said again.
         let unwritten = state.report.take().and_then(|report| report.hardware);
         report.hardware = merge_hardware(unwritten, report.hardware.as_ref());
-        state.report = Some(report);
+        state.report = Some(Box::new(report));
         self.queue.enqueue_at(&place.1, Instant::now());
     }
 
@@ -135,6 +135,7 @@ impl EdgeController {
             self.write_roll(shard, roll::encode(entries, now));
         }
         self.survey();
+        self.tick_absent();
     }
 
     /// Counts what devices lack, now and then.

@@ -13,6 +13,7 @@ use flashjob_plan::edge::heartbeat::report::{Report, Told};
 use flashjob_plan::edge::heartbeat::status::DEPLOYING;
 use flashjob_plan::edge::heartbeat::told;
 use flashjob_plan::edge::problem::Problem;
+use flashjob_plan::edge::workloads::referred;
 use jiff::Timestamp;
 
 use super::EdgeController;
@@ -31,6 +32,8 @@ const STORAGE: &str = "storage.s3";
 pub struct DeviceState {
     /// What it is to run, and why it is not sent as it is wanted.
     pub wanted: BTreeMap<String, Option<Problem>>,
+    /// Those of them that its labels are to name.
+    pub references: BTreeSet<String>,
     /// It keeps the configuration that it has.
     pub held: bool,
     /// What is wrong with its settings.
@@ -38,13 +41,13 @@ pub struct DeviceState {
     pub storage: Option<Result<(), Problem>>,
     pub claim: ClaimState,
     pub unsupported: Vec<&'static str>,
-    /// What it has said since its status was written.
-    pub report: Option<Report>,
+    /// What it has said since its status was written. At rest there is nothing.
+    pub report: Option<Box<Report>>,
     /// Its agent, by its last heartbeat, is ours.
     pub has_our_agent: bool,
     /// How its workloads are, by the status that was decided last.
     pub told: BTreeMap<String, Told>,
-    /// What an earlier process may have had it run, until this one has served it something.
+    /// What an earlier process may have had it run, by its labels, until this one has served it something.
     may_run: BTreeSet<String>,
     /// Workloads that are others in the configuration that is served than in the one that the device has carried out.
     pub unsynced: BTreeSet<String>,
@@ -86,33 +89,42 @@ impl EdgeController {
         let mut rendered = render_settings(namespace, &settings, bucket, &self.sources);
         rendered.unread |= claimed.unread;
         let text = (!rendered.unread).then(|| SettingsText::new(&rendered.configuration));
-        let workloads = self.workloads_of(place, device);
+        let mut workloads = self.workloads_of(place, device);
+        let absent = self.absent_of(namespace, &device.labels);
         let last = self.shared.served.get(place).and_then(|served| served.configuration);
-        let state = self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device));
-        let runs = state.runs();
+        let state =
+            self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device).into());
+        let mut runs = state.runs();
+        for (name, problem) in absent {
+            runs.insert(name.clone());
+            workloads.entry(name).or_insert_with(|| Err(Lack::Problems(vec![problem])));
+        }
         let served = serve(Wanted {
             device: name,
             settings: text.as_ref(),
             workloads: &workloads,
             runs: &runs,
             last: last.as_ref(),
+            labels: Some(&device.labels),
         });
 
         let why =
             |name: &String| served.problems.get(name).and_then(|found| found.first().cloned());
         let wanted = workloads.keys().map(|name| (name.clone(), why(name))).collect();
         let before = std::mem::replace(&mut state.wanted, wanted);
+        state.references = served.references;
         let after: BTreeSet<String> = state.wanted.keys().cloned().collect();
         let is_other = |name: &&String| before.get(*name) != state.wanted.get(*name);
         let others: Vec<String> = after.iter().filter(is_other).cloned().collect();
         let fragments: Vec<_> =
             workloads.values().filter_map(|of| of.as_ref().ok().cloned()).collect();
         state.unsupported = unsupported(&rendered.configuration, &fragments);
-        state.take_problems(problems, rendered, claimed.said);
         // Before everything that it needs was read it is neither held nor served.
+        let lacks = !served.problems.is_empty() || rendered.unread && !rendered.problems.is_empty();
+        state.take_problems(problems, rendered, claimed.said);
         let (configuration, held) = match served.serve {
             Serve::New(configuration) => (Some(Arc::new(configuration)), false),
-            Serve::Keep(kept) => (kept, !served.problems.is_empty()),
+            Serve::Keep(kept) => (kept, lacks),
         };
         state.held = held;
         self.belongs_to(place, before.keys(), &after);
@@ -167,21 +179,22 @@ impl EdgeController {
     /// The workloads of a device as they are sent.
     fn workloads_of(&self, place: &Place, device: &EdgeDeviceFacts) -> Rendered {
         let (namespace, name) = place;
-        // For a moment after it was served for the first time only its state says what it has.
+        // Its labels say what it has; if somebody has taken one off, its state does.
         let served = self.states.get(place).into_iter().flat_map(|state| state.wanted.keys());
         let device = Placed { namespace, name, labels: &device.labels };
         workloads_of(&self.workloads, device, served.map(String::as_str), |workload| {
             let key = (namespace.clone(), workload.name.clone());
-            self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread))
+            self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread(Vec::new())))
         })
     }
 }
 
 impl DeviceState {
-    /// What the device said to an earlier process is in its status.
+    /// What the device said to an earlier process is in its status, and what it was sent in its labels.
     pub fn new(device: &EdgeDeviceFacts) -> Self {
         let status = device.status.value();
-        let (told, may_run) = told(&status);
+        let told = told(&status);
+        let may_run = referred(&device.labels).map(str::to_owned).collect();
         let claim = ClaimState::new(status["dataObc"].is_string());
         Self { told, may_run, claim, ..Self::default() }
     }

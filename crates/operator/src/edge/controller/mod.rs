@@ -4,6 +4,7 @@
 //! way for each; devices that ask for something wait behind it, and are answered from what is on record then. Statuses have
 //! writes of their own beside these. Workloads are keys, too.
 
+mod absent;
 mod beats;
 mod burials;
 mod device;
@@ -26,6 +27,7 @@ use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::roll::Roll;
 use flashjob_plan::edge::sets::{SetKind, Sets};
 use flashjob_plan::edge::storage::StorageSettings;
+use flashjob_plan::edge::workloads::absent::Absent;
 use flashjob_plan::edge::workloads::{WorkloadKind, Workloads};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -46,6 +48,8 @@ use crate::engine::watch::WatchEvent;
 use crate::process::clock;
 use crate::process::metrics::SystemMetrics;
 
+use absent::Recording;
+pub use absent::WORKLOAD_CRDS;
 pub use burials::TOMBSTONES;
 use device::DeviceState;
 use requests::KeyState;
@@ -81,9 +85,11 @@ pub struct EdgeController {
     /// Names for which something is under way or waits.
     keys: HashMap<String, KeyState>,
     tombstones: Tombstones,
-    /// Of each EdgeDevice that is not about to go.
-    states: HashMap<Place, DeviceState>,
+    /// Of each EdgeDevice that is not about to go. Boxed: a table of so many has as much again of free places.
+    states: HashMap<Place, Box<DeviceState>>,
     workloads: Workloads,
+    absent: Absent,
+    recording: Recording,
     records: HashMap<WorkloadKey, WorkloadRecord>,
     /// The devices that a workload is for, by namespace and name.
     members: HashMap<(String, String), BTreeSet<String>>,
@@ -114,7 +120,11 @@ pub enum Unlisted {
     Sources(SourceKind, String),
     /// The ObjectBucketClaims of all namespaces, or that the cluster has none.
     Claims,
+    /// The Route to the server of buckets, or that there is none.
+    Route,
     Roll,
+    /// The record of CRDs.
+    Crds,
 }
 
 impl Controller for EdgeController {
@@ -137,13 +147,17 @@ impl Controller for EdgeController {
             Input::Flushed(flushed) => self.flushed(*flushed),
             Input::Tombstones => self.sweep(),
             Input::Workload(kind, namespace, event) => self.take_workload(kind, &namespace, event),
-            Input::WorkloadLeft(facts, crd_has_ended) => self.workload_left(&facts, crd_has_ended),
+            Input::WorkloadLeft(facts, crd) => self.workload_left(&facts, crd.as_ref()),
+            Input::CrdLooked { kind, listed, crd } => self.crd_looked(kind, listed, crd),
+            Input::CrdsLoaded(record) => self.crds_loaded(&record),
+            Input::CrdsRecorded(written) => self.crds_recorded(written),
             Input::WorkloadWritten(key, written) => self.workload_written(&key, written),
             Input::Set(kind, namespace, event) => self.take_set(kind, &namespace, event),
             Input::Source(kind, namespace, event) => self.take_source(kind, &namespace, event),
             Input::HasClaims(there) => self.has_claims(there),
             Input::Claim(namespace, event) => self.take_claim(&namespace, event),
             Input::ClaimMade(place, made) => self.claim_made(&place, made),
+            Input::Route(route) => self.take_route(route),
             Input::SourceRead(read) => self.source_read(*read),
             Input::SourceAgain(source) => self.source_again(&source),
             Input::Heartbeat(heartbeat) => self.heartbeat(*heartbeat),
@@ -151,7 +165,7 @@ impl Controller for EdgeController {
             Input::RollLoaded(loaded) => self.roll_loaded(&loaded),
             Input::RollWritten(shard, written) => self.roll_written(shard, written),
             Input::Tick if self.all_is_listed() => self.tick(),
-            Input::Tick => self.wait_no_longer_for_claims(),
+            Input::Tick => self.wait_no_longer_for_buckets(),
         }
     }
 
@@ -213,7 +227,11 @@ impl EdgeController {
             Unlisted::Tombstones,
             Unlisted::Roll,
             Unlisted::Claims,
+            Unlisted::Crds,
         ]);
+        if storage.server.address.is_none() {
+            unlisted.insert(Unlisted::Route);
+        }
         for namespace in &shared.settings.namespaces {
             let here = || namespace.clone();
             unlisted.insert(Unlisted::Devices(here()));
@@ -236,6 +254,8 @@ impl EdgeController {
             tombstones: Tombstones::default(),
             states: HashMap::new(),
             workloads: Workloads::default(),
+            absent: Absent::default(),
+            recording: Recording::default(),
             records: HashMap::new(),
             members: HashMap::new(),
             fragments: HashMap::new(),
@@ -271,6 +291,7 @@ impl EdgeController {
         names.iter().chain(&workloads).for_each(|key| self.queue.enqueue_at(key, now));
         self.forget_the_gone();
         self.sweep();
+        self.account_for_labels();
         // Not everybody could be heard before.
         self.started = self.shared.beats.now();
         self.shared.set_ready();

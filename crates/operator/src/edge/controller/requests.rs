@@ -47,11 +47,11 @@ impl EdgeController {
         duty.or_else(|| entry.devices.iter().find_map(|device| self.refer(name, device)))
     }
 
-    /// Which workloads a device runs stands in its labels.
+    /// Which workloads a device runs stands in its labels, before it is sent them.
     fn refer(&self, name: &str, device: &EdgeDeviceFacts) -> Option<Change> {
         let namespace = device.namespace.clone();
         let state = self.states.get(&(namespace.clone(), name.to_owned()))?;
-        let labels = references(&device.labels, state.wanted.keys().map(String::as_str))?;
+        let labels = references(&device.labels, state.references.iter().map(String::as_str))?;
         let patch = DevicePatch { labels, ..DevicePatch::default() };
         Some(Change::PatchDevice { namespace, patch })
     }

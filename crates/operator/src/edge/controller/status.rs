@@ -109,7 +109,7 @@ impl EdgeController {
         let view = StatusView {
             generation: device.generation,
             before,
-            report: state.report.as_ref(),
+            report: state.report.as_deref(),
             workloads: &workloads,
             served: version
                 .as_deref()

@@ -5,7 +5,7 @@ use flashjob_plan::edge::configuration::Needs;
 use flashjob_plan::edge::facts::EdgeDeviceFacts;
 use flashjob_plan::edge::problem::Problem;
 use flashjob_plan::edge::storage::{
-    self, Claim, ClaimFacts, ClaimOwner, Claimed, Known, Wish, decide, not_made,
+    self, Claim, ClaimFacts, ClaimOwner, Claimed, Known, Route, Wish, decide, not_made,
 };
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,8 +24,8 @@ use crate::engine::watch::WatchEvent;
 use crate::engine::write::{self, Created};
 use crate::process::clock;
 
-/// So long after the start nobody waits any longer for claims to be listed: who provides buckets may be broken.
-const WAIT_FOR_CLAIMS: SignedDuration = SignedDuration::from_secs(10);
+/// So long after the start nobody waits any longer to know of claims and of the Route: who provides buckets may be broken.
+const WAIT_FOR_BUCKETS: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is kept of the claim of a device, and of the tries to make it.
 #[derive(Default)]
@@ -65,7 +65,8 @@ impl EdgeController {
         let owner = Owner::Device(namespace.clone(), name.clone());
         let read = self.sources.want(&owner, namespace, &needs);
 
-        let state = self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device));
+        let state =
+            self.states.entry(place.clone()).or_insert_with(|| DeviceState::new(device).into());
         if claim == Claim::Missing {
             self.make_claim(place, of);
         } else {
@@ -176,15 +177,28 @@ impl EdgeController {
         names.iter().for_each(|name| self.queue.enqueue_at(name, Instant::now()));
     }
 
-    /// Whether claims are listed is asked at the start for a while only.
-    pub(super) fn wait_no_longer_for_claims(&mut self) {
-        if self.unlisted.contains(&Unlisted::Claims)
-            && clock::now().duration_since(self.started) > WAIT_FOR_CLAIMS
-        {
-            tracing::warn!(
-                "which ObjectBucketClaims there are cannot be found out; devices are served without"
-            );
-            self.known(Unlisted::Claims);
+    /// The address of all claimed buckets may be another.
+    pub(super) fn take_route(&mut self, route: Route) {
+        tracing::info!(?route, "the Route to the server of buckets");
+        self.storage.server.route = route;
+        self.known(Unlisted::Route);
+        for namespace in self.shared.settings.namespaces.clone() {
+            self.claims_changed(&namespace, Concerned::All);
+        }
+    }
+
+    /// What becomes of buckets is asked at the start for a while only.
+    pub(super) fn wait_no_longer_for_buckets(&mut self) {
+        if clock::now().duration_since(self.started) <= WAIT_FOR_BUCKETS {
+            return;
+        }
+        for unlisted in [Unlisted::Claims, Unlisted::Route] {
+            if self.unlisted.contains(&unlisted) {
+                let what =
+                    "it cannot be found out where claimed buckets are; devices are served without";
+                tracing::warn!(?unlisted, "{what}");
+                self.known(unlisted);
+            }
         }
     }
 }

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use flashjob_plan::edge::configuration::{Needs, WorkloadInput, fragment};
 use flashjob_plan::edge::labels;
+use flashjob_plan::edge::workloads::absent::{CrdFacts, went_with_its_crd};
 use flashjob_plan::edge::workloads::{
     Change, Seen, Tally, WorkloadFacts, WorkloadKind, refused_status, released,
 };
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::absent::WORKLOAD_CRDS;
 use super::{EdgeController, Unlisted};
 use crate::edge::act::WorkloadWrite;
 use crate::edge::input::Input;
 use crate::edge::observe::SeenWorkload;
 use crate::edge::sources::{Consequences, Owner, Source, SourceKind, SourceRead};
 use crate::edge::tombstones::Place;
+use crate::edge::workload_crds;
 use crate::engine::status::{Throttle, difference};
 use crate::engine::watch::WatchEvent;
 use crate::process::clock;
@@ -68,7 +71,9 @@ impl EdgeController {
             WatchEvent::Synced => {
                 let missing = self.workloads.end(kind, namespace);
                 missing.into_iter().for_each(|facts| self.confirm_end(facts));
-                self.known(Unlisted::Workloads(kind, namespace.to_owned()));
+                if self.unlisted.contains(&Unlisted::Workloads(kind, namespace.to_owned())) {
+                    self.look_at_crd(kind, Some(namespace.to_owned()));
+                }
             }
         }
     }
@@ -98,24 +103,24 @@ impl EdgeController {
 
     /// It was deleted, unless it is its CRD that was: then nobody has said that devices are to run it no longer.
     fn confirm_end(&self, facts: WorkloadFacts) {
-        let caller = self.caller("/workload-crds", &self.home);
-        let inputs = self.inputs.clone();
+        let (caller, inputs) = (self.caller(WORKLOAD_CRDS, &self.home), self.inputs.clone());
         tokio::spawn(async move {
-            let ends = crate::edge::act::crd_has_ended(&caller, facts.kind, facts.created).await;
-            let _ = inputs.send(Input::WorkloadLeft(Box::new(facts), ends)).await;
+            let crd = workload_crds::look(&caller, facts.kind).await;
+            let _ = inputs.send(Input::WorkloadLeft(Box::new(facts), crd)).await;
         });
     }
 
     /// It is known by now what its absence means.
-    pub(super) fn workload_left(&mut self, facts: &WorkloadFacts, crd_has_ended: bool) {
-        if crd_has_ended {
-            let (kind, namespace, name) = (facts.kind, &facts.namespace, &facts.name);
+    pub(super) fn workload_left(&mut self, facts: &WorkloadFacts, crd: Option<&CrdFacts>) {
+        let (kind, namespace, name) = (facts.kind, &facts.namespace, &facts.name);
+        if went_with_its_crd(crd, facts.created, clock::now()) {
             tracing::warn!(
                 "the CRD of {kind}s was deleted: devices keep {namespace}/{name}, because nobody has said that it shall go"
             );
             return;
         }
-        let change = self.workloads.lose(facts.kind, &facts.namespace, &facts.name, &facts.uid);
+        self.absent.delete(namespace, name);
+        let change = self.workloads.lose(kind, namespace, name, &facts.uid);
         self.workload_changed(change);
     }
 

@@ -36,12 +36,37 @@ const CONNECTION_WINDOW: u32 = 128 << 10;
 /// Streams that a client may give up before they were looked at, and that we may.
 const RESETS: usize = 20;
 
+/// A connection whose client has proved its key. Boxed, because it is moved about, and is more than a kilobyte.
+type Proven = TokioIo<Box<Noted>>;
+
+/// Each of its times has a box of its own: what only a handshake needs, or only the other protocol, is not kept for as long as a
+/// connection is, and there are thousands of them.
 pub async fn converse<H: Handler>(
     server: Arc<Server<H>>,
     acceptor: TlsAcceptor,
     stream: TcpStream,
     usage: Arc<Usage>,
 ) {
+    let shaken = Box::pin(shake_hands(&server, acceptor, stream, &usage)).await;
+    let Some((io, peer, is_h2)) = shaken else { return };
+    let ended = if is_h2 {
+        Box::pin(serve_h2(server, peer, io, &usage)).await
+    } else {
+        Box::pin(serve_h1(server, peer, io, &usage)).await
+    };
+    if let Err(error) = ended {
+        let error = part(&error.to_string());
+        tracing::debug!(error, "a connection ended early");
+    }
+}
+
+/// Also says whether the client speaks h2.
+async fn shake_hands<H: Handler>(
+    server: &Server<H>,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    usage: &Arc<Usage>,
+) -> Option<(Proven, Arc<H::Peer>, bool)> {
     let (reading, writing) = stream.into_split();
     let shaken = acceptor.accept(join(reading.take(HANDSHAKE), writing)).await;
     server.metrics.handshake(shaken.is_ok());
@@ -49,44 +74,62 @@ pub async fn converse<H: Handler>(
         Ok(stream) => stream,
         Err(error) => {
             let error = part(&error.to_string());
-            return tracing::debug!(error, "a handshake failed");
+            tracing::debug!(error, "a handshake failed");
+            return None;
         }
     };
     let (socket, session) = stream.get_mut();
     socket.reader_mut().set_limit(u64::MAX);
-    let h2 = session.alpn_protocol() == Some(H2);
+    let is_h2 = session.alpn_protocol() == Some(H2);
     let chain = session.peer_certificates().unwrap_or_default();
     let chain = chain.iter().map(|c| c.clone().into_owned()).collect();
     let peer = match panics::caught(|| server.handler.meet(chain)) {
         Ok(peer) => Arc::new(peer),
-        Err(panic) => return server.panicked(&panic),
+        Err(panic) => {
+            server.panicked(&panic);
+            return None;
+        }
     };
-    usage.handshake_done(h2);
+    usage.handshake_done(is_h2);
+    let (metrics, frames) = (server.metrics.clone(), is_h2.then(Frames::default));
+    let noted = Box::new(Noted { stream, usage: usage.clone(), metrics, frames });
+    Some((TokioIo::new(noted), peer, is_h2))
+}
+
+async fn serve_h1<H: Handler>(
+    server: Arc<Server<H>>,
+    peer: Arc<H::Peer>,
+    io: Proven,
+    usage: &Arc<Usage>,
+) -> hyper::Result<()> {
     let grace = server.settings.grace;
-    let (metrics, frames) = (server.metrics.clone(), h2.then(Frames::default));
-    let io = TokioIo::new(Noted { stream, usage: usage.clone(), metrics, frames });
-    let service = {
-        let usage = usage.clone();
-        service_fn(move |request: Request<Incoming>| {
-            let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
-            async move {
-                let response: Response<Full<Bytes>> =
-                    server.respond(peer, &under_way, request).await;
-                Ok::<_, Infallible>(response)
-            }
-        })
-    };
-    let ended = if h2 {
-        let connection = pin!(h2_limits().serve_connection(io, service));
-        until_end(connection, http2::Connection::graceful_shutdown, &usage, grace).await
-    } else {
-        let connection = pin!(h1_limits().serve_connection(io, service));
-        until_end(connection, http1::Connection::graceful_shutdown, &usage, grace).await
-    };
-    if let Err(error) = ended {
-        let error = part(&error.to_string());
-        tracing::debug!(error, "a connection ended early");
-    }
+    let service = service_fn(|request| respond(&server, &peer, usage, request));
+    let connection = pin!(h1_limits().serve_connection(io, service));
+    until_end(connection, http1::Connection::graceful_shutdown, usage, grace).await
+}
+
+async fn serve_h2<H: Handler>(
+    server: Arc<Server<H>>,
+    peer: Arc<H::Peer>,
+    io: Proven,
+    usage: &Arc<Usage>,
+) -> hyper::Result<()> {
+    let grace = server.settings.grace;
+    let of_all = usage.clone();
+    let service = service_fn(move |request| respond(&server, &peer, &of_all, request));
+    let connection = pin!(h2_limits().serve_connection(io, service));
+    until_end(connection, http2::Connection::graceful_shutdown, usage, grace).await
+}
+
+/// Boxed, because hyper keeps a place for it also while nothing is asked.
+fn respond<H: Handler>(
+    server: &Arc<Server<H>>,
+    peer: &Arc<H::Peer>,
+    usage: &Arc<Usage>,
+    request: Request<Incoming>,
+) -> Pin<Box<dyn Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send>> {
+    let (server, peer, under_way) = (server.clone(), peer.clone(), usage.request());
+    Box::pin(async move { Ok(server.respond(peer, &under_way, request).await) })
 }
 
 fn h1_limits() -> http1::Builder {

@@ -91,6 +91,7 @@ impl Play {
         match self.sources.secret("a", "db") {
             Found::There(data) => String::from_utf8(data.data["key"].clone()).unwrap(),
             Found::Missing => "missing".to_owned(),
+            Found::Failed(why) => why.to_string(),
             Found::Unknown | Found::Unreadable => "unknown".to_owned(),
         }
     }
@@ -271,6 +272,24 @@ async fn a_read_that_fails_is_tried_again_after_a_pause_whoever_asks_meanwhile()
     play.watch(there("3"));
     assert_eq!(play.fail().0.len(), 0);
     assert_eq!(play.known(), "2", "it keeps what it has while it cannot be read");
+}
+
+#[test]
+fn reads_that_go_on_failing_are_told_once_and_no_more_when_one_goes_well() {
+    let mut play = Play::listed(Some("1"));
+    play.want("web");
+    let mut told = Vec::new();
+    for _ in 0..6 {
+        play.asked = 1;
+        told.push((play.fail().0.len(), play.known()));
+    }
+    let unknown = (0, "unknown".to_owned());
+    let failed = |concerned| (concerned, "no route to host".to_owned());
+    let expected = [vec![unknown; 3], vec![failed(1), failed(0), failed(0)]].concat();
+    assert_eq!(told, expected);
+    play.asked = 1;
+    assert_eq!(play.read(Some("1")), ["web"]);
+    assert_eq!(play.known(), "1");
 }
 
 #[test]

@@ -27,7 +27,7 @@ const PLACE: [(&str, &str); 4] = [
     ("BUCKET_REGION", "eu"),
 ];
 
-async fn secret(site: &EdgeSite, name: &str, data: &[(&str, &str)]) -> Result<()> {
+pub async fn secret(site: &EdgeSite, name: &str, data: &[(&str, &str)]) -> Result<()> {
     let data: BTreeMap<_, _> = data.iter().copied().collect();
     let made = json!({ "metadata": { "name": name }, "stringData": data });
     let secrets: Api<Secret> = site.api();
@@ -35,7 +35,7 @@ async fn secret(site: &EdgeSite, name: &str, data: &[(&str, &str)]) -> Result<()
     Ok(())
 }
 
-async fn config_map(site: &EdgeSite, name: &str, data: &[(&str, &str)]) -> Result<()> {
+pub async fn config_map(site: &EdgeSite, name: &str, data: &[(&str, &str)]) -> Result<()> {
     let data: BTreeMap<_, _> = data.iter().copied().collect();
     let made = json!({ "metadata": { "name": name }, "data": data });
     let maps: Api<ConfigMap> = site.api();

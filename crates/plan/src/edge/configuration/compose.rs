@@ -95,6 +95,11 @@ impl Configuration {
         self.fragments.binary_search_by(|fragment| fragment.name.as_str().cmp(workload)).is_ok()
     }
 
+    /// The workloads that the device is told to run, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fragments.iter().map(|fragment| fragment.name.as_str())
+    }
+
     /// Whether the workload is the same in the other.
     pub fn has_same(&self, workload: &str, other: &Self) -> bool {
         let hash = |of: &Self| of.fragments.iter().find(|f| f.name == workload).map(|f| f.hash);

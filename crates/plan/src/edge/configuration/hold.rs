@@ -7,6 +7,9 @@
 //!
 //! Only what cannot be rendered holds. A workload that nobody wants any more, or that is not accepted, is not asked about here,
 //! and goes.
+//!
+//! After a restart the labels `workload/<name>` of the EdgeDevice say what the device may run. So such a label is on record before
+//! the device is sent that workload for the first time, and a workload that it was never sent has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,6 +20,7 @@ use super::compose::{Composed, Configuration, LARGEST_CONFIGURATION, SettingsTex
 use super::fragment::Fragment;
 use super::material::Lack;
 use crate::edge::problem::Problem;
+use crate::edge::workloads::refers_to;
 
 /// What a device is to have.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +34,8 @@ pub struct Wanted<'a> {
     pub runs: &'a BTreeSet<String>,
     /// What this process served it last.
     pub last: Option<&'a Arc<Configuration>>,
+    /// The labels of its EdgeDevice. `None`: what it would be served once they are right.
+    pub labels: Option<&'a BTreeMap<String, String>>,
 }
 
 #[derive(Debug)]
@@ -44,32 +50,53 @@ pub struct Served {
     pub serve: Serve,
     /// Why workloads are not as they are wanted, by name.
     pub problems: BTreeMap<String, Vec<Problem>>,
+    /// The workloads that its labels are to name.
+    pub references: BTreeSet<String>,
 }
 
 pub fn serve(wanted: Wanted<'_>) -> Served {
-    let Wanted { device, workloads, runs, last, .. } = wanted;
+    let Wanted { device, workloads, runs, last, labels, .. } = wanted;
+    let may_run = |name: &str| runs.contains(name) || last.is_some_and(|last| last.has(name));
+    let is_on_record =
+        |name: &str| labels.is_none_or(|labels| refers_to(labels, name)) || may_run(name);
     let (mut fragments, mut problems, mut unread) = (Vec::new(), BTreeMap::new(), false);
     for (name, rendered) in workloads {
         match rendered {
             Ok(fragment) => fragments.push(Arc::clone(fragment)),
-            Err(Lack::Unread) => unread = true,
-            Err(Lack::Problems(found)) => {
-                problems.insert(name.clone(), found.clone());
+            Err(Lack::Problems(found)) => drop(problems.insert(name.clone(), found.clone())),
+            Err(Lack::Unread(found)) => {
+                unread = true;
+                if !found.is_empty() {
+                    problems.insert(name.clone(), found.clone());
+                }
             }
         }
     }
+    let mut references: BTreeSet<String> =
+        workloads.keys().filter(|name| is_on_record(name)).cloned().collect();
     let keep = || Serve::Keep(last.cloned());
-    let Some(settings) = wanted.settings else { return Served { serve: keep(), problems } };
+    let Some(settings) = wanted.settings else {
+        return Served { serve: keep(), problems, references };
+    };
 
-    let Composed { configuration, left_out } = compose(device, settings, fragments);
+    let Composed { mut configuration, left_out } =
+        compose(device, settings, fragments.iter().cloned());
     for name in left_out {
         let most = LARGEST_CONFIGURATION >> 20;
         let message = format!("all that the device is to have is more than {most} MiB");
         problems.insert(name, vec![Problem::new(EdgeReason::TooLarge, message)]);
     }
-    let may_run = |name: &String| runs.contains(name) || last.is_some_and(|last| last.has(name));
-    let held = unread || problems.keys().any(may_run);
-    Served { serve: if held { keep() } else { Serve::New(configuration) }, problems }
+    if unread || problems.keys().any(|name| may_run(name)) {
+        return Served { serve: keep(), problems, references };
+    }
+    fragments.retain(|fragment| configuration.has(&fragment.name));
+    let to_send = fragments.len();
+    fragments.retain(|fragment| is_on_record(&fragment.name));
+    if fragments.len() < to_send {
+        references.extend(configuration.names().map(str::to_owned));
+        configuration = compose(device, settings, fragments).configuration;
+    }
+    Served { serve: Serve::New(configuration), problems, references }
 }
 
 #[cfg(test)]
@@ -84,6 +111,7 @@ mod tests {
         runs: BTreeSet<String>,
         last: Option<Arc<Configuration>>,
         settings: Option<SettingsText>,
+        labels: BTreeMap<String, String>,
     }
 
     impl Fleet {
@@ -97,7 +125,13 @@ mod tests {
                 runs: BTreeSet::new(),
                 last: None,
                 settings: Some(SettingsText::new(&Default::default())),
+                labels: ["plain", "db", "x", "y", "z"].map(label).into(),
             }
+        }
+
+        fn labelled(mut self, names: &[&'static str]) -> Self {
+            self.labels = names.iter().copied().map(label).collect();
+            self
         }
 
         fn running(mut self, name: &str) -> Self {
@@ -117,8 +151,13 @@ mod tests {
                 workloads: &self.workloads,
                 runs: &self.runs,
                 last: self.last.as_ref(),
+                labels: Some(&self.labels),
             })
         }
+    }
+
+    fn label(name: &str) -> (String, String) {
+        (format!("workload/{name}"), "true".to_owned())
     }
 
     fn there() -> Namespace {
@@ -181,6 +220,16 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_holds_everybody_and_is_a_problem() {
+        let kept = Fleet::new(&there().failing("password", "no route to host")).serve();
+        assert!(matches!(kept.serve, Serve::Keep(None)));
+        let [(name, problems)] = kept.problems.iter().collect::<Vec<_>>()[..] else { panic!() };
+        assert_eq!((name.as_str(), problems[0].reason), ("db", EdgeReason::ReadFailed));
+        let message = "the Secret default/password could not be read: no route to host; ";
+        assert!(problems[0].message.starts_with(message), "{}", problems[0].message);
+    }
+
+    #[test]
     fn what_there_is_no_room_for_any_more_holds_who_runs_it_and_nobody_else() {
         let mut fleet = Fleet::new(&there());
         for name in ["x", "y", "z"] {
@@ -209,5 +258,46 @@ mod tests {
         let last = new(Fleet::new(&there()).serve());
         let back = new(Fleet::new(&there()).served(&last).running("db").serve());
         assert_eq!(back.version(), last.version());
+    }
+
+    fn references(served: &Served) -> Vec<&str> {
+        served.references.iter().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn a_workload_is_on_record_before_it_is_sent_for_the_first_time() {
+        let fleet = Fleet::new(&there()).labelled(&["plain"]);
+        let first = fleet.serve();
+        assert_eq!(references(&first), ["db", "plain"]);
+        let first = new(first);
+        assert!(first.has("plain") && !first.has("db"));
+        let second = fleet.labelled(&["db", "plain"]).served(&first).serve();
+        assert_eq!(references(&second), ["db", "plain"]);
+        assert!(new(second).has("db"));
+    }
+
+    #[test]
+    fn a_label_that_somebody_takes_off_takes_nothing_from_who_runs_it() {
+        let last = new(Fleet::new(&there()).serve());
+        for fleet in [
+            Fleet::new(&there()).labelled(&[]).served(&last),
+            Fleet::new(&there()).labelled(&[]).running("db").running("plain"),
+        ] {
+            let served = fleet.serve();
+            assert_eq!(references(&served), ["db", "plain"]);
+            assert_eq!(new(served).version(), last.version());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_not_put_on_record() {
+        let none = Namespace::default();
+        let lacks = Fleet::new(&none).labelled(&[]).serve();
+        assert_eq!(references(&lacks), ["plain"]);
+        // Neither is anything new while the device keeps what it has.
+        let held = Fleet::new(&none).labelled(&["db"]).running("db").serve();
+        assert_eq!(references(&held), ["db"]);
+        let unread = Fleet::new(&there().unread("password")).labelled(&["db"]).serve();
+        assert_eq!(references(&unread), ["db"]);
     }
 }

@@ -20,6 +20,8 @@ pub enum Found<T> {
     Missing,
     /// It was not read yet.
     Unknown,
+    /// The same, because reads of it fail: what was said to the last of them. It is tried again.
+    Failed(Arc<str>),
     /// Who asks may not read it. To the operator that does not happen; people see the place where it would be.
     Unreadable,
 }
@@ -49,8 +51,8 @@ pub trait Material {
 /// Why something cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// Something it needs was not read yet. It will be.
-    Unread,
+    /// Something it needs was not read yet. It will be. What there is to say of that, if reads fail.
+    Unread(Vec<Problem>),
     /// What somebody has to do something about: in order, and not too many.
     Problems(Vec<Problem>),
 }
@@ -158,6 +160,8 @@ pub(in crate::edge) mod tests {
         pub secrets: BTreeMap<String, SecretData>,
         pub config_maps: BTreeMap<String, ConfigMapData>,
         pub unread: Vec<String>,
+        /// Names, and what is said to who reads them.
+        pub failing: BTreeMap<String, String>,
     }
 
     impl Namespace {
@@ -180,6 +184,11 @@ pub(in crate::edge) mod tests {
             self
         }
 
+        pub fn failing(mut self, name: &str, why: &str) -> Self {
+            self.failing.insert(name.into(), why.into());
+            self
+        }
+
         fn look<T: Clone>(
             &self,
             of: &BTreeMap<String, T>,
@@ -187,6 +196,9 @@ pub(in crate::edge) mod tests {
             name: &str,
         ) -> Found<T> {
             assert_eq!(namespace, "default", "nobody asks for objects of another namespace");
+            if let Some(why) = self.failing.get(name) {
+                return Found::Failed(why.as_str().into());
+            }
             match of.get(name) {
                 _ if self.unread.iter().any(|unread| unread == name) => Found::Unknown,
                 Some(found) => Found::There(Arc::new(found.clone())),

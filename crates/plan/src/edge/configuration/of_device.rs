@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::fragment::Fragment;
 use super::material::Lack;
-use crate::edge::labels;
-use crate::edge::workloads::{Accepted, Workloads};
+use crate::edge::workloads::{Accepted, Workloads, referred};
 
 /// Workloads by name, each as it is sent or why it cannot be.
 pub type Rendered = BTreeMap<String, Result<Arc<Fragment>, Lack>>;
@@ -20,7 +19,7 @@ pub struct Placed<'a> {
 }
 
 /// What a device is to run. A workload that is refused is there too, if the device has it by now: left out it would be a pod that
-/// is removed. That it has one, its label says, or whoever served it (`served`): the label comes a moment later.
+/// is removed. That it has one, its label says, or whoever served it (`served`): somebody may have taken the label off.
 pub fn workloads_of<'a>(
     index: &Workloads,
     device: Placed<'a>,
@@ -31,8 +30,7 @@ pub fn workloads_of<'a>(
     let wanted = index.for_device(namespace, name, labels);
     let mut rendered: Rendered =
         wanted.into_iter().map(|workload| (workload.name.clone(), fragment(&workload))).collect();
-    let labelled = labels.keys().filter_map(|label| label.strip_prefix(labels::WORKLOAD));
-    for name in labelled.chain(served) {
+    for name in referred(labels).chain(served) {
         if let Some(problem) = index.refused(namespace, name) {
             let lack = || Err(Lack::Problems(vec![problem.clone()]));
             rendered.entry(name.to_owned()).or_insert_with(lack);

@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
 
     pub fn finish(self) -> Result<(), Lack> {
         match self.into_parts() {
-            (_, true) => Err(Lack::Unread),
+            (problems, true) => Err(Lack::Unread(problems)),
             (problems, false) if problems.is_empty() => Ok(()),
             (problems, false) => Err(Lack::Problems(problems)),
         }
@@ -147,6 +147,13 @@ impl<'a> Reader<'a> {
                 self.problem(kind.missing(), format!("{what}; {path} needs it"));
             }
             Found::Unknown | Found::Unreadable => self.unread = true,
+            Found::Failed(why) => {
+                let Reference { kind, path, .. } = wanted;
+                let what = format!("the {kind} {}/{}", self.namespace, shown(wanted.name));
+                let message = format!("{what} could not be read: {why}; {path} needs it");
+                self.problem(EdgeReason::ReadFailed, message);
+                self.unread = true;
+            }
         }
         None
     }

@@ -1,15 +1,13 @@
 //! The status as it is, read leniently. After a restart it is the only record of what a device said last; and anybody who may
 //! write it may have written anything. What cannot be read was never there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flashjob_api::edge::{EdgeReason, Hardware, UpgradeInformation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::conditions::{CONFIGURED, KEEPS};
 use super::report::{SENTENCE, Told, VERSION, WORD, overlay, whole_second};
-use super::status::DEPLOYING;
 use super::text::maybe;
 
 /// What stands before the time in the sentence of a device that is missing.
@@ -102,22 +100,9 @@ impl Known {
     }
 }
 
-/// How the workloads of a device are by its status, and which of them it may run: all it has told of, and those that it was sent
-/// and has not told of yet. Of a device that keeps what it has nobody knows which those are, so it may run all of them.
-pub fn told(status: &Value) -> (BTreeMap<String, Told>, BTreeSet<String>) {
-    let before = Before::read(status);
-    let unsent = |name: &str| {
-        let entry = entries(status, "workloads").find(|entry| entry["name"] == name);
-        entry.and_then(|entry| entry["message"].as_str()).is_some_and(is_problem)
-    };
-    let keeps =
-        before.conditions.get(CONFIGURED).is_some_and(|said| said.message.starts_with(KEEPS));
-    let known = before.workloads.into_iter().map(|(name, known)| (name, known.told));
-    let told: BTreeMap<String, Told> = known.collect();
-    let sent = |name: &str, told: &Told| keeps || told.phase != DEPLOYING || !unsent(name);
-    let may_run = told.iter().filter(|(name, told)| sent(name, told));
-    let may_run = may_run.map(|(name, _)| name.clone()).collect();
-    (told, may_run)
+/// How the workloads of a device are by its status.
+pub fn told(status: &Value) -> BTreeMap<String, Told> {
+    Before::read(status).workloads.into_iter().map(|(name, known)| (name, known.told)).collect()
 }
 
 /// Whether a message is of ours and not of the device. One that has gone must not stay as the device's word.

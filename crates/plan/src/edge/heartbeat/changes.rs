@@ -39,8 +39,13 @@ fn forget_uploads(status: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use flashjob_api::edge::DeviceStatus;
+    use jiff::Timestamp;
     use serde_json::json;
 
+    use super::super::liveness::Live;
+    use super::super::report::Report;
+    use super::super::status::{Served, StatusView, Wanted, device_status};
     use super::*;
 
     fn status(phase: &str, upload: Option<&str>) -> Value {
@@ -49,6 +54,55 @@ mod tests {
             workload["lastDataUpload"] = json!(upload);
         }
         json!({ "phase": "up", "workloads": [workload], "deployments": [workload] })
+    }
+
+    /// The time of a condition is of the moment; who writes it knows those of conditions that have not turned.
+    fn without_times(status: &DeviceStatus) -> Value {
+        let mut status = json!(status);
+        for condition in status["conditions"].as_array_mut().unwrap() {
+            condition["lastTransitionTime"].take();
+        }
+        status
+    }
+
+    #[test]
+    fn a_clock_that_jumps_by_hours_writes_no_status_of_a_device_at_rest() {
+        let at = |hours: i64| Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap();
+        let heartbeat = json!({
+            "status": "up", "version": "v1", "workloads": [{ "name": "n", "status": "Running" }],
+        });
+        let report = Report::of(&serde_json::from_value(heartbeat).unwrap());
+        let workloads = [Wanted { name: "n", problem: None }];
+        let status = |before: &Value, report, live, hours| {
+            let view = StatusView {
+                generation: None,
+                before,
+                report,
+                workloads: &workloads,
+                served: Some(Served { version: "v1", since: at(0) }),
+                held: false,
+                live,
+                registered: Some(at(0)),
+                problems: &[],
+                storage: None,
+                certificate_end: Some(at(24 * 365)),
+                unsupported: &[],
+                data_obc: None,
+            };
+            device_status(&view, at(hours)).status
+        };
+        let silent = Live::Missing { since: at(-2) };
+        for live in [Live::Reporting, silent] {
+            let first = status(&Value::Null, Some(&report), live, 1);
+            let before = json!(first);
+            for hours in [1, 6, 20, -4, -20] {
+                for report in [None, Some(&report)] {
+                    let now = without_times(&status(&before, report, live, hours));
+                    let urgency = urgency(&without_times(&first), &now);
+                    assert_eq!(urgency, Urgency::Nothing, "{hours}: {now:#}");
+                }
+            }
+        }
     }
 
     #[test]

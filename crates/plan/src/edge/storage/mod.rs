@@ -3,7 +3,8 @@
 //! ```text
 //!   settings ──▶ Wish ──┐
 //!   ObjectBucketClaim ──┴▶ decide ──▶ Claim ──▶ Missing: a claim is made
-//!                                       └─────▶ Bound ──▶ ConfigMap, Secret ──▶ Claimed: a Bucket
+//!                                       └─────▶ Bound ──▶ ConfigMap, Secret ──┬▶ Claimed: a Bucket
+//!                                                              flag, Route ──┘
 //! ```
 //!
 //! The claim, its ConfigMap and its Secret have the name of the device. The device owns the claim, so the cluster's garbage
@@ -12,10 +13,12 @@
 
 mod claim;
 mod decide;
+mod route;
 mod server;
 
 pub use claim::{ClaimFacts, ClaimOwner, Place, not_made, object};
 pub use decide::{Claim, Known, Wish, decide};
+pub use route::{ROUTE, ROUTE_NAMESPACE, Route};
 pub use server::{Address, Claimed, Server};
 
 /// How Edge was started, as far as buckets go.

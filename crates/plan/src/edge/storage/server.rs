@@ -1,18 +1,19 @@
 //! The bucket of a claim that is bound, as its ConfigMap and its Secret say, and the server that devices reach it by.
 //!
 //! Both come from whoever provides buckets. What is in them may be meant for the inside of the cluster only, which the address of
-//! the server mostly is; so how Edge was started comes first.
+//! the server mostly is; so how Edge was started comes first, and then a Route that leads there from outside.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::claim::{Place, pending};
 use super::decide::Claim;
+use super::route::{ROUTE, ROUTE_NAMESPACE, Route};
 use crate::edge::configuration::{Bucket, ConfigMapData, Found, Material, Needs, SecretData};
 use crate::edge::problem::Problem;
 
 /// Of HTTPS.
-const PORT: u16 = 443;
+pub(super) const PORT: u16 = 443;
 /// What the original sends; servers of one's own have no regions.
 const REGION: &str = "ignore";
 /// Bytes of a host, of the name of a bucket, and of each part of a key. Those there are have fewer.
@@ -47,13 +48,28 @@ impl FromStr for Address {
     }
 }
 
-/// The server of all claimed buckets, as Edge was told of it.
+/// The server of all claimed buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
-    /// `None`: as the ConfigMap of a claim says.
+    /// As Edge was told when it was started.
     pub address: Option<Address>,
+    /// Counts where Edge was told none.
+    pub route: Route,
     /// In PEM. Empty: devices trust it anyway.
     pub ca: Vec<u8>,
+}
+
+impl Server {
+    /// Its address; `None`: as the ConfigMap of each claim says.
+    fn address(&self) -> Result<Option<&Address>, Lack> {
+        match (&self.address, &self.route) {
+            (Some(told), _) => Ok(Some(told)),
+            (None, Route::At(address)) => Ok(Some(address)),
+            (None, Route::None) => Ok(None),
+            (None, Route::Unknown) => Err(Lack::RouteUnknown),
+            (None, Route::WithoutHost) => Err(Lack::RouteHost),
+        }
+    }
 }
 
 /// What a claim comes to.
@@ -107,12 +123,14 @@ impl Claim {
     }
 }
 
-/// What is missing in the objects of a claim.
+/// What is missing for a claim.
 enum Lack {
     NoSecret,
     NoConfigMap,
     /// Of the Secret or the ConfigMap.
     Key(&'static str, &'static str),
+    RouteUnknown,
+    RouteHost,
 }
 
 impl Lack {
@@ -123,6 +141,12 @@ impl Lack {
             Self::NoConfigMap => format!("there is no ConfigMap {namespace}/{name}"),
             Self::Key(kind, key) => {
                 format!("the {kind} {namespace}/{name} has no {key} that can be used")
+            }
+            Self::RouteUnknown => {
+                format!("whether the Route {ROUTE_NAMESPACE}/{ROUTE} is there is not known yet")
+            }
+            Self::RouteHost => {
+                format!("the Route {ROUTE_NAMESPACE}/{ROUTE} has no host that can be used")
             }
         };
         pending(format!("the {device} is Bound, and {what}"))
@@ -137,11 +161,9 @@ fn bucket(
 ) -> Result<Option<Bucket>, Lack> {
     let (config_map, secret) = match (config_map, secret) {
         (Found::There(config_map), Found::There(secret)) => (config_map, secret),
-        (Found::Unknown | Found::Unreadable, _) | (_, Found::Unknown | Found::Unreadable) => {
-            return Ok(None);
-        }
         (Found::Missing, _) => return Err(Lack::NoConfigMap),
-        (_, Found::Missing) => return Err(Lack::NoSecret),
+        (Found::There(_), Found::Missing) => return Err(Lack::NoSecret),
+        _ => return Ok(None),
     };
     let said = |key| {
         let text = config_map.get(key).map(|text| text.trim());
@@ -152,7 +174,7 @@ fn bucket(
         let part = secret.get(key).filter(|part| !part.is_empty() && part.len() <= LONGEST);
         part.cloned().ok_or(Lack::Key("Secret", key))
     };
-    let Address { host, port } = match &server.address {
+    let Address { host, port } = match server.address()? {
         Some(address) => address.clone(),
         None => {
             let port = said("BUCKET_PORT").map_or(Ok(PORT), |port| match port.parse() {

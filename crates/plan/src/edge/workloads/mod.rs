@@ -8,6 +8,7 @@
 //!
 //! A workload is judged once, when it changes. A device asks with its name and labels, and there may be very many of them.
 
+pub mod absent;
 mod accept;
 mod facts;
 mod index;
@@ -21,7 +22,7 @@ mod status;
 pub use accept::{Accepted, Target, accept};
 pub use facts::{WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec, released};
 pub use index::{Change, Judged, Workloads};
-pub use references::references;
+pub use references::{references, referred, refers_to};
 pub use selector::Selector;
 pub use status::{Seen, Tally, WorkloadState, refused_status, state};
 

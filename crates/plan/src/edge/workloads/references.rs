@@ -1,8 +1,20 @@
-//! The workloads of a device as its EdgeDevice names them: a label `workload/<name>: "true"` for each.
+//! The workloads of a device as its EdgeDevice names them: a label `workload/<name>: "true"` for each that it has been sent, or
+//! is about to be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::labels::WORKLOAD;
+
+/// Whether these labels name the workload, with whatever value.
+pub fn refers_to(labels: &BTreeMap<String, String>, workload: &str) -> bool {
+    !labels.is_empty() && labels.contains_key(&format!("{WORKLOAD}{workload}"))
+}
+
+/// The workloads that these labels name, with whatever value.
+pub fn referred(labels: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
+    let from = labels.range(WORKLOAD.to_owned()..);
+    from.map_while(|(key, _)| key.strip_prefix(WORKLOAD))
+}
 
 /// What is to be changed in the labels of an EdgeDevice that has these and is to run the wanted workloads: labels that come,
 /// and those that go, with `None`. `None` for all of it if they are right.
@@ -12,8 +24,8 @@ pub fn references<'a>(
 ) -> Option<BTreeMap<String, Option<String>>> {
     let wanted: BTreeSet<String> =
         wanted.into_iter().map(|name| format!("{WORKLOAD}{name}")).collect();
-    let ours = labels.range(WORKLOAD.to_owned()..).take_while(|(key, _)| key.starts_with(WORKLOAD));
-    let gone = ours.filter(|(key, _)| !wanted.contains(*key)).map(|(key, _)| (key.clone(), None));
+    let ours = referred(labels).map(|name| format!("{WORKLOAD}{name}"));
+    let gone = ours.filter(|key| !wanted.contains(key)).map(|key| (key, None));
     let is_right = |key: &String| labels.get(key).is_some_and(|value| value == "true");
     let new = wanted.iter().filter(|key| !is_right(key));
     let new = new.map(|key| (key.clone(), Some("true".to_owned())));

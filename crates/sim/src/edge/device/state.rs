@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashjob_api::edge::wire::{
-    DeviceConfigurationMessage, Event, HardwareInfo, UpgradeStatus, WorkloadStatus,
+    DeviceConfigurationMessage, Event, HardwareInfo, S3, UpgradeStatus, WorkloadStatus,
 };
 use flashjob_pki::{CertifiedKey, Chain, PrivateKey};
 
@@ -47,14 +47,16 @@ pub(super) struct Configuration {
     pub etag: Option<String>,
     /// Between two heartbeats, in the field.
     pub period: Duration,
+    /// Where files of its workloads go.
+    pub bucket: Option<S3>,
     include_hardware: bool,
     delta: bool,
 }
 
 impl Configuration {
     pub fn new(read: DeviceConfigurationMessage, etag: Option<&str>) -> Self {
-        let heartbeat = read.configuration.and_then(|configuration| configuration.heartbeat);
-        let heartbeat = heartbeat.unwrap_or_default();
+        let configuration = read.configuration.unwrap_or_default();
+        let heartbeat = configuration.heartbeat.unwrap_or_default();
         let period = u64::try_from(heartbeat.period_seconds).ok().filter(|period| *period > 0);
         let profile = heartbeat.hardware_profile.unwrap_or_default();
         Self {
@@ -62,6 +64,7 @@ impl Configuration {
             workloads: read.workloads.into_iter().map(|workload| workload.name).collect(),
             etag: etag.map(str::to_owned),
             period: period.map_or(DEFAULT_PERIOD, Duration::from_secs),
+            bucket: configuration.storage.and_then(|storage| storage.s3),
             include_hardware: profile.include,
             delta: profile.scope == "delta",
         }

@@ -22,7 +22,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
@@ -85,12 +84,7 @@ impl Logs {
         let profile = pki::server("kubelet", &[super::NODE]);
         let made = CertifiedKey::self_signed(PrivateKey::generate()?, &profile)
             .context("cannot make the kubelet's certificate")?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(made.chain().ders(), made.key().der().clone_key())?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = pki::acceptor(&made)?;
         let logs = self.clone();
         tokio::spawn(async move {
             loop {

@@ -125,7 +125,7 @@ fn who_may_miss_a_secret_does_not_speak_for_who_may_not() {
 fn what_was_not_read_yet_is_waited_for_whatever_else_is_missing() {
     let namespace = Namespace::default().unread("s");
     let unread =
-        |spec: &WorkloadSpec| matches!(render("nginx", spec, &namespace), Err(Lack::Unread));
+        |spec: &WorkloadSpec| matches!(render("nginx", spec, &namespace), Err(Lack::Unread(_)));
     assert!(unread(&workload(Some("s"))));
     let optional = json!({ "secretRef": { "name": "s", "optional": true } });
     assert!(unread(&pod(

@@ -1,7 +1,6 @@
 use flashjob_api::edge::{EdgeReason, Hardware};
 use serde_json::json;
 
-use super::super::before::told;
 use super::super::report::Agent;
 use super::*;
 
@@ -158,18 +157,6 @@ fn after_a_restart_the_status_is_what_is_known() {
     assert_eq!(written(&restarted, 0), before);
     let one_less = StatusView { workloads: &workloads[1..], ..restarted };
     assert_eq!(decide(&one_less, 0).running.as_deref(), Some("0/1"));
-}
-
-#[test]
-fn after_a_restart_a_device_may_run_what_it_was_sent_and_any_of_it_if_it_keeps_what_it_has() {
-    let missing = problem(EdgeReason::SecretMissing, "there is no Secret a/b");
-    let workloads = [wanted("sent"), Wanted { name: "unsent", problem: Some(&missing) }];
-    let may_run = |held| {
-        let view = StatusView { held, workloads: &workloads, ..view(&NOTHING) };
-        told(&written(&view, 0)).1.into_iter().collect::<Vec<_>>()
-    };
-    assert_eq!(may_run(false), ["sent"]);
-    assert_eq!(may_run(true), ["sent", "unsent"]);
 }
 
 #[test]

@@ -6,6 +6,11 @@ use crate::edge::configuration::{Closed, NOT_READABLE, Namespace};
 const PUMP: Place<'_> = Place { namespace: "default", name: "pump-7", uid: "u1" };
 const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hunter2")];
 
+/// What ConfigMaps say counts.
+fn inside() -> Server {
+    Server { route: Route::None, ..Server::default() }
+}
+
 /// As NooBaa makes them: the host is one of the cluster's inside, and there is no region.
 fn noobaa() -> Namespace {
     let data = [
@@ -33,7 +38,7 @@ fn why(namespace: &Namespace, server: &Server) -> String {
 
 #[test]
 fn a_bound_claim_says_which_bucket_it_is() {
-    let claimed = read(&noobaa(), &Server::default());
+    let claimed = read(&noobaa(), &inside());
     assert_eq!((claimed.said, claimed.unread), (Some(Ok(())), false));
     let bucket = claimed.bucket.unwrap();
     assert_eq!((bucket.host.as_str(), bucket.port), ("s3.openshift-storage.svc", 443));
@@ -44,8 +49,8 @@ fn a_bound_claim_says_which_bucket_it_is() {
 
 #[test]
 fn the_address_that_edge_was_started_with_comes_first() {
-    let server =
-        Server { address: Some("s3.example.com:9000".parse().unwrap()), ca: b"PEM".into() };
+    let address = Some("s3.example.com:9000".parse().unwrap());
+    let server = Server { address, ca: b"PEM".into(), ..Server::default() };
     let bucket = read(&noobaa(), &server).bucket.unwrap();
     assert_eq!((bucket.host.as_str(), bucket.port), ("s3.example.com", 9000));
     assert_eq!(bucket.ca, b"PEM");
@@ -53,12 +58,36 @@ fn the_address_that_edge_was_started_with_comes_first() {
     let bare = noobaa().config_map("pump-7", &[("BUCKET_NAME", "b"), ("BUCKET_REGION", "eu")]);
     let bucket = read(&bare, &server).bucket.unwrap();
     assert_eq!((bucket.name.as_str(), bucket.region.as_str()), ("b", "eu"));
-    assert!(why(&bare, &Server::default()).contains("BUCKET_HOST"));
+    assert!(why(&bare, &inside()).contains("BUCKET_HOST"));
+}
+
+#[test]
+fn the_address_is_by_flag_or_route_or_config_map_in_this_order() {
+    let told = || Some("s3.example.com:9000".parse().unwrap());
+    let route = || Route::with_host(Some("s3.apps.example.com"));
+    for (address, route, wanted) in [
+        (told(), route(), ("s3.example.com", 9000)),
+        (told(), Route::Unknown, ("s3.example.com", 9000)),
+        (told(), Route::WithoutHost, ("s3.example.com", 9000)),
+        (None, route(), ("s3.apps.example.com", 443)),
+        (None, Route::None, ("s3.openshift-storage.svc", 443)),
+    ] {
+        let server = Server { address, route, ca: b"PEM".into() };
+        let bucket = read(&noobaa(), &server).bucket.unwrap();
+        assert_eq!((bucket.host.as_str(), bucket.port), wanted, "{server:?}");
+        assert_eq!((bucket.name.as_str(), bucket.ca.as_slice()), ("pump-7-5f1c", &b"PEM"[..]));
+    }
+    for (route, words) in [
+        (Route::Unknown, "whether the Route openshift-storage/s3 is there is not known yet"),
+        (Route::WithoutHost, "the Route openshift-storage/s3 has no host that can be used"),
+    ] {
+        assert!(why(&noobaa(), &Server { route, ..Server::default() }).ends_with(words));
+    }
 }
 
 #[test]
 fn what_is_missing_is_named() {
-    let none = Server::default();
+    let none = inside();
     let mut namespace = noobaa();
     namespace.secrets.clear();
     assert!(why(&namespace, &none).ends_with("there is no Secret default/pump-7"));
@@ -85,8 +114,8 @@ fn what_is_missing_is_named() {
 #[test]
 fn what_was_not_read_yet_is_waited_for() {
     for claimed in [
-        read(&noobaa().unread("pump-7"), &Server::default()),
-        read(&Namespace::default().unread("pump-7"), &Server::default()),
+        read(&noobaa().unread("pump-7"), &inside()),
+        read(&Namespace::default().unread("pump-7"), &inside()),
     ] {
         assert_eq!(claimed, Claimed { unread: true, ..Claimed::default() });
     }
@@ -94,10 +123,9 @@ fn what_was_not_read_yet_is_waited_for() {
 
 #[test]
 fn what_may_not_be_read_has_its_place_in_the_bucket() {
-    let server = Server { address: Some("s3.example.com".parse().unwrap()), ca: Vec::new() };
-    for (server, host, port) in
-        [(Server::default(), NOT_READABLE, 0), (server, "s3.example.com", 443)]
-    {
+    let address = Some("s3.example.com".parse().unwrap());
+    let server = Server { address, ..Server::default() };
+    for (server, host, port) in [(inside(), NOT_READABLE, 0), (server, "s3.example.com", 443)] {
         let claimed = Claim::Bound.read(PUMP, &server, &Closed, None);
         assert_eq!((claimed.said, claimed.unread), (Some(Ok(())), false));
         let bucket = claimed.bucket.unwrap();
@@ -119,11 +147,11 @@ fn only_a_bound_claim_has_to_be_read_for() {
 fn a_claim_that_could_not_be_made_says_why() {
     let refused = Problem::new(EdgeReason::BucketRefused, "exceeded quota");
     let nothing = Namespace::default();
-    let read = |tried| Claim::Missing.read(PUMP, &Server::default(), &nothing, tried);
+    let read = |tried| Claim::Missing.read(PUMP, &inside(), &nothing, tried);
     assert_eq!(read(Some(&refused)).said, Some(Err(refused.clone())));
     let first = read(None).said.unwrap().unwrap_err();
     assert_eq!(first.reason, EdgeReason::BucketPending);
-    let none = Claim::None.read(PUMP, &Server::default(), &nothing, Some(&refused));
+    let none = Claim::None.read(PUMP, &inside(), &nothing, Some(&refused));
     assert_eq!(none, Claimed::default());
 }
 
