@@ -106,7 +106,8 @@ Examples:
     Plan(PlanArgs),
     /// Show what a device would be told, without passwords
     #[command(after_help = "\
-It is made here, from what you may read, by the code that the operator runs. What you may not read is shown as <not readable>.
+It is made here, from what you may read, by the code that the operator runs. What you may not read is shown as <not readable>, \
+or left out with a word about it.
 
 Examples:
   kubectl flashjob edge render edge1
@@ -191,6 +192,8 @@ pub struct RenderArgs {
     /// How to print it
     #[arg(short, long, value_enum, default_value_t = Document::Yaml)]
     pub output: Document,
+    #[command(flatten)]
+    pub home: Home,
 }
 
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use crate::edge::args::Home;
 use crate::exit::Exit;
 use crate::shell::Shell;
 use observe::Observations;
-pub use observe::{DEPLOYMENT, namespaces};
+pub use observe::{DEPLOYMENT, flag, namespaces};
 
 pub async fn run(to: &Connection, home: &Home, shell: &Shell) -> Result<Exit> {
     let connected = to.open().await?;

@@ -4,7 +4,9 @@ use anyhow::Result;
 use flashjob_api::edge::{
     EdgeDeployment, EdgeDevice, EdgeDeviceGroup, EdgeDeviceSet, EdgeWorkload,
 };
-use flashjob_plan::edge::preview::{Device, Fleet, Set, SetKind, workload};
+use flashjob_plan::edge::preview::{Device, Fleet, Set};
+use flashjob_plan::edge::read::workload;
+use flashjob_plan::edge::sets::SetKind;
 use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use kube::Resource;
 use kube::api::{DynamicObject, ListParams};

@@ -5,17 +5,14 @@ mod manifests;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use flashjob_plan::edge::configuration::{Lack, Needs, render_settings};
 use flashjob_plan::edge::preview::{
-    DevicePreview, Fleet, Manifest, Preview, Refused, preview, render,
+    DevicePreview, Finding, Fleet, Manifest, Preview, needs, preview,
 };
-use flashjob_plan::edge::problem::Problem;
 use serde::Serialize;
 
 use crate::args::Connection;
 use crate::edge::args::PlanArgs;
 use crate::edge::fleet;
-use crate::edge::material::LiveMaterial;
 use crate::exit::Exit;
 use crate::output::{Format, print_as};
 use crate::shell::{Shell, clean};
@@ -76,62 +73,23 @@ pub async fn run(to: &Connection, wanted: &PlanArgs, shell: &Shell) -> Result<Ex
         fleet.workloads.extend(here.workloads);
         fleet.sets.extend(here.sets);
     }
-    for (namespace, needs) in all.iter().filter_map(needs) {
+    for (namespace, needs) in needs(&fleet, &all) {
         material.read(&connected.client, namespace, &needs).await?;
     }
-    let planned = Planned::new(preview(&fleet, &all), missing(&fleet, &all, &material), &material);
+    let planned = Planned::new(preview(&fleet, &all, &material), material.unreadable());
     shell.out(&print(&planned, wanted.output)?)?;
     shell.say(&sentence(&all, &planned));
     Ok(if planned.is_well() { Exit::Done } else { Exit::NotAllDone })
 }
 
-fn needs(manifest: &Manifest) -> Option<(&str, Needs)> {
-    match manifest {
-        Manifest::Workload(facts) => {
-            Some((&facts.namespace, Needs::of_workload(facts.spec.as_ref().ok()?)))
-        }
-        Manifest::Set(set) => {
-            Some((&set.namespace, Needs::of_settings(set.settings.as_ref().ok()?)))
-        }
-    }
-}
-
-/// What those manifests need that devices would be sent.
-fn missing(fleet: &Fleet, manifests: &[Manifest], material: &LiveMaterial) -> Vec<Trouble> {
-    let after = fleet.with(manifests).index();
-    let problems = |manifest: &Manifest| -> Vec<Problem> {
-        let (_, namespace, name) = manifest.place();
-        match manifest {
-            _ if after.refused(manifest).is_some() => Vec::new(),
-            Manifest::Workload(_) => {
-                match after.served(namespace, name).map(|workload| render(workload, material)) {
-                    Some(Err(Lack::Problems(problems))) => problems,
-                    _ => Vec::new(),
-                }
-            }
-            Manifest::Set(set) => match &set.settings {
-                Ok(settings) => render_settings(namespace, settings, None, material).problems,
-                Err(_) => Vec::new(),
-            },
-        }
-    };
-    let of_manifest = |manifest| {
-        let of = move |problem: Problem| Trouble::new(Manifest::place(manifest), &problem);
-        problems(manifest).into_iter().map(of).collect::<Vec<_>>()
-    };
-    manifests.iter().flat_map(of_manifest).collect()
-}
-
 impl Planned {
-    fn new(preview: Preview, missing: Vec<Trouble>, material: &LiveMaterial) -> Planned {
-        let refused = |Refused { kind, namespace, name, problem }: &Refused| {
-            Trouble::new((*kind, namespace.as_str(), name.as_str()), problem)
-        };
+    fn new(preview: Preview, unknown: Vec<String>) -> Planned {
+        let troubles = |found: Vec<Finding>| found.into_iter().map(Trouble::from).collect();
         Planned {
-            refused: preview.refused.iter().map(refused).collect(),
             devices: preview.devices.into_iter().map(PlannedDevice::from).collect(),
-            missing,
-            unknown: material.unreadable(),
+            refused: troubles(preview.refused),
+            missing: troubles(preview.missing),
+            unknown,
         }
     }
 
@@ -180,17 +138,15 @@ impl PlannedDevice {
     }
 }
 
-impl Trouble {
-    fn new((kind, namespace, name): (&'static str, &str, &str), problem: &Problem) -> Trouble {
-        Trouble {
-            kind,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            reason: problem.reason.as_str(),
-            message: problem.message.clone(),
-        }
+impl From<Finding> for Trouble {
+    fn from(found: Finding) -> Trouble {
+        let Finding { kind, namespace, name, problem } = found;
+        let reason = problem.reason.as_str();
+        Trouble { kind, namespace, name, reason, message: problem.message }
     }
+}
 
+impl Trouble {
     fn line(&self, word: &str) -> String {
         let Trouble { kind, namespace, name, reason, message } = self;
         format!("{word:<8} {kind} {namespace}/{name}: {reason}: {message}")

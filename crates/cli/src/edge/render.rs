@@ -1,15 +1,18 @@
 //! `kubectl flashjob edge render`: what a device would be told, made here from what the user may read.
 
+mod bucket;
+
 use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, bail};
-use flashjob_api::edge::EdgeDevice;
 use flashjob_api::edge::wire::DeviceConfigurationMessage;
+use flashjob_api::edge::{EdgeDevice, Settings};
 use flashjob_plan::edge::configuration::{
     NOT_READABLE, Needs, Serve, SettingsText, Wanted, masked, render_settings, serve,
 };
 use flashjob_plan::edge::heartbeat::{status::DEPLOYING, told};
 use flashjob_plan::edge::preview::{self, Index};
+use flashjob_plan::edge::storage::Claim;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 
@@ -21,6 +24,7 @@ use crate::edge::read::{self, Kind};
 use crate::exit::Exit;
 use crate::read::{dynamic, pages_of};
 use crate::shell::{Shell, clean};
+use bucket::Bucket;
 
 /// An EdgeDevice as it is, with what it may run by its status.
 #[derive(Clone)]
@@ -65,45 +69,49 @@ pub async fn run(to: &Connection, wanted: &RenderArgs, shell: &Shell) -> Result<
     let connected = to.open().await?;
     let target: Target = read::get(&connected, to.namespace.as_deref(), &wanted.device).await?;
     let index = fleet::without_devices(&connected, &target.namespace).await?.index();
+    let (settings, _) = index.settings_of(&target.device);
+    let home = &wanted.home.operator_namespace;
+    let bucket = Bucket::read(&connected.client, &target.device, &settings, home).await?;
     let mut material = LiveMaterial::default();
-    for needs in needs(&target, &index) {
+    for needs in needs(&target, &index, &settings, &bucket.claim) {
         material.read(&connected.client, &target.namespace, &needs).await?;
     }
-    let unreadable = material.unreadable();
-    let (message, notes) = render(&target, &index, &material, !unreadable.is_empty())?;
-    for what in unreadable {
-        shell.note(&format!("{what} you may not read: its content is shown as {NOT_READABLE}"));
+    let (message, notes) = render(&target, &index, &material, &bucket)?;
+    for what in material.unreadable() {
+        shell.note(&format!(
+            "{what} you may not read: what is in it is shown as {NOT_READABLE}, or left out"
+        ));
     }
     notes.iter().for_each(|note| shell.note(&clean(note)));
     shell.out(&wanted.output.print(&message)?)?;
     Ok(Exit::Done)
 }
 
-fn needs(target: &Target, index: &Index) -> Vec<Needs> {
-    let (settings, _) = index.settings_of(&target.device);
+fn needs(target: &Target, index: &Index, settings: &Settings, claim: &Claim) -> Vec<Needs> {
+    let mut of_device = Needs::of_settings(settings);
+    claim.needs(&target.name, &mut of_device);
     let workloads = index.workloads_of(&target.device);
     let of_workloads = workloads.iter().map(|workload| Needs::of_workload(&workload.spec));
-    of_workloads.chain([Needs::of_settings(&settings)]).collect()
+    of_workloads.chain([of_device]).collect()
 }
 
 /// What it would be told, without passwords, and what is to be said beside it. A version that stands for something that was not
-/// read is none.
+/// seen is none.
 fn render(
     target: &Target,
     index: &Index,
     material: &LiveMaterial,
-    is_partial: bool,
+    bucket: &Bucket,
 ) -> Result<(DeviceConfigurationMessage, Vec<String>)> {
     let Target { namespace, name, device, runs } = target;
     let (settings, mut problems) = index.settings_of(device);
-    let rendered = render_settings(namespace, &settings, None, material);
+    let claimed = bucket.claim.clone().read(bucket::place(device), &bucket.server, material, None);
+    let rendered = render_settings(namespace, &settings, claimed.bucket.as_ref(), material);
     problems.extend(rendered.problems);
+    problems.extend(claimed.said.and_then(Result::err));
     let mut notes: Vec<String> =
         problems.iter().map(|problem| format!("{}: {}", problem.reason, problem.message)).collect();
-    let s3 = settings.storage.as_ref().and_then(|storage| storage.s3.as_ref());
-    if s3.is_some_and(|s3| s3.create_obc == Some(true)) {
-        notes.push("the bucket that is claimed for the device is not shown".to_owned());
-    }
+    notes.extend(bucket.unseen.clone());
     let text = SettingsText::new(&rendered.configuration);
     let workloads = index.rendered(device, material);
     // For who runs nothing yet nothing is held back.
@@ -135,7 +143,7 @@ fn render(
         serde_json::from_str(&configuration.content_json())
             .map_err(|error| anyhow!("what {name} would be told cannot be read: {error}"))?;
     let mut message = masked(&message);
-    if is_partial {
+    if bucket.unseen.is_some() || !material.unreadable().is_empty() {
         message.version = NOT_READABLE.to_owned();
     }
     Ok((message, notes))

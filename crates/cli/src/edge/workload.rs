@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use flashjob_api::edge::{EdgeDeployment, EdgeReason, EdgeWorkload, WorkloadCounts};
-use flashjob_plan::edge::preview;
+use flashjob_plan::edge::read::workload;
 use flashjob_plan::edge::workloads::{WorkloadKind, accept};
 use jiff::Timestamp;
 use kube::api::{DynamicObject, ListParams};
@@ -41,7 +41,7 @@ impl Workload {
     pub fn read(kind: WorkloadKind, object: &DynamicObject) -> Workload {
         let (spec, status) = (&object.data["spec"], &object.data["status"]);
         let observed = status.pointer("/observedGeneration").and_then(Value::as_i64);
-        let accepted = accept(&preview::workload(kind, &object.metadata, spec));
+        let accepted = accept(&workload(kind, &object.metadata, spec));
         Workload {
             kind,
             namespace: object.namespace().unwrap_or_default(),

@@ -31,7 +31,6 @@ mod served;
 mod server;
 mod serving;
 mod serving_label;
-mod sets;
 mod shared;
 mod slim;
 mod sources;

@@ -4,37 +4,26 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use flashjob_api::edge::{self, Hardware};
+use flashjob_api::edge::Hardware;
 use flashjob_plan::edge::facts::{
     EdgeDeviceFacts, HARDWARE_PARTS, HardwareFacts, SignedRequestFacts, StatusFacts,
 };
 use flashjob_plan::edge::keys::{self, Keys};
-use flashjob_plan::edge::storage::{ClaimFacts, ClaimOwner};
-use flashjob_plan::edge::workloads::{
-    WorkloadFacts, WorkloadKind, known_finalizers, podman, read_spec,
-};
+use flashjob_plan::edge::read::{self, bounded, short, version};
+use flashjob_plan::edge::sets::SetSettings;
+use flashjob_plan::edge::storage::ClaimFacts;
+use flashjob_plan::edge::workloads::{WorkloadFacts, WorkloadKind};
 use flashjob_plan::edge::{finalizers, labels};
-use jiff::Timestamp;
 use kube::ResourceExt;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::sets::SetSettings;
 use super::slim::{self, Open};
 
 /// On an EdgeDeviceSignedRequest: whoever sets it to `true` refuses the device.
 pub const DECLINED: &str = "management.project-flotta.io/declined";
 
-/// Labels of an EdgeDevice that count. Anybody who may write one may give it as many as the server takes.
-const MOST_LABELS: usize = 512;
-/// The longest spec of an EdgeDevice or of a set, and the longest status, in bytes.
-const LONGEST_SPEC: usize = 64 << 10;
-/// The longest spec of a workload. What devices take is less.
-const LONGEST_WORKLOAD: usize = 512 << 10;
+/// The longest status, in bytes.
 const LONGEST_STATUS: usize = 128 << 10;
-
-/// The longest name that Kubernetes takes.
-const LONGEST: usize = 253;
 
 /// An object with its name.
 pub type Named<T> = Box<(String, T)>;
@@ -53,46 +42,11 @@ pub fn device(object: &slim::EdgeDevice) -> Named<EdgeDeviceFacts> {
         ),
         keys: Keys::read(object.annotations().get(keys::ANNOTATION).map(String::as_str)),
         unclaimed: is_true(object.labels().get(labels::UNCLAIMED)),
-        labels: device_labels(object.labels()),
-        settings: device_settings(&object.spec).map(Arc::new),
+        labels: read::device_labels(object.labels()),
+        settings: read::device_settings(&object.spec).map(Arc::new),
         status: status(&object.status),
     };
     Box::new((object.name_any(), facts))
-}
-
-/// Our own are kept in any case: those that nobody wants any more have to go.
-fn device_labels(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let (ours, others): (Vec<_>, Vec<_>) =
-        all.iter().partition(|(key, _)| key.starts_with(labels::WORKLOAD));
-    let kept = ours.into_iter().chain(others.into_iter().take(MOST_LABELS));
-    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-/// Most devices say nothing for themselves.
-fn device_settings(spec: &Value) -> Option<Result<edge::Settings, String>> {
-    let mut spec = spec.as_object()?.clone();
-    spec.remove("requestTime");
-    spec.retain(|_, value| !value.is_null());
-    (!spec.is_empty()).then(|| settings(&Value::Object(spec)))
-}
-
-/// What an EdgeDevice, an EdgeDeviceSet or an EdgeDeviceGroup says, or why it cannot be read.
-pub fn settings(spec: &Value) -> Result<edge::Settings, String> {
-    if spec.is_null() {
-        return Ok(edge::Settings::default());
-    }
-    bounded(spec, LONGEST_SPEC)?;
-    edge::Settings::deserialize(spec).map_err(|error| format!("spec: {error}"))
-}
-
-/// All of it is kept for as long as the object is there, and anybody may have written it.
-fn bounded(part: &Value, most: usize) -> Result<(), String> {
-    let length = part.to_string().len();
-    if length <= most {
-        Ok(())
-    } else {
-        Err(format!("spec: has {length} bytes, and {most} are taken"))
-    }
 }
 
 fn status(status: &Value) -> StatusFacts {
@@ -111,23 +65,7 @@ fn status(status: &Value) -> StatusFacts {
 /// An EdgeDeployment or EdgeWorkload.
 pub fn workload(kind: WorkloadKind, object: &impl Open) -> SeenWorkload {
     let (meta, spec, status) = object.parts();
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let podman = |all: &Option<BTreeMap<_, _>>| all.as_ref().map(podman).unwrap_or_default();
-    let created = meta.creation_timestamp.as_ref().map(|time| time.0);
-    let facts = WorkloadFacts {
-        kind,
-        namespace: text(&meta.namespace),
-        name: text(&meta.name),
-        uid: text(&meta.uid),
-        resource_version: version(meta.resource_version.as_deref()),
-        generation: meta.generation.unwrap_or_default(),
-        created: created.unwrap_or(Timestamp::MAX),
-        being_deleted: meta.deletion_timestamp.is_some(),
-        finalizers: known_finalizers(meta.finalizers.clone().unwrap_or_default()),
-        labels: podman(&meta.labels),
-        annotations: podman(&meta.annotations),
-        spec: bounded(spec, LONGEST_WORKLOAD).and_then(|()| read_spec(spec)).map(Arc::new),
-    };
+    let facts = read::workload(kind, meta, spec);
     // One that is longer was not written by us, and is written over.
     let status = Some(status).filter(|status| bounded(status, LONGEST_STATUS).is_ok());
     SeenWorkload { facts, status: status.cloned().unwrap_or_default() }
@@ -143,19 +81,12 @@ pub struct SeenWorkload {
 /// An EdgeDeviceSet or EdgeDeviceGroup: its name, and what it says.
 pub fn set(object: &impl Open) -> (String, SetSettings) {
     let (meta, spec, _) = object.parts();
-    (meta.name.clone().unwrap_or_default(), Arc::new(settings(spec)))
+    (meta.name.clone().unwrap_or_default(), Arc::new(read::settings(spec)))
 }
 
 /// An ObjectBucketClaim: its name, and what it is to the device of that name.
 pub fn claim(object: &slim::ObjectBucketClaim) -> (String, ClaimFacts) {
-    let meta = &object.metadata;
-    let (name, owners) = (object.name_any(), meta.owner_references.as_deref());
-    let facts = ClaimFacts {
-        owner: ClaimOwner::read(&name, owners.unwrap_or_default()),
-        phase: short(object.status.get("phase")),
-        being_deleted: meta.deletion_timestamp.is_some(),
-    };
-    (name, facts)
+    (object.name_any(), read::claim(&object.metadata, &object.status))
 }
 
 pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts> {
@@ -172,13 +103,6 @@ pub fn signed_request(object: &slim::SignedRequest) -> Named<SignedRequestFacts>
         message: short(object.status.pointer("/conditions/0/message")),
     };
     Box::new((object.name_any(), facts))
-}
-
-/// A name or a word. Of what is too long to be one as much is kept as shows that: anybody may have written it, into any number
-/// of objects.
-fn short(text: Option<&Value>) -> Option<String> {
-    let text = text?.as_str()?.trim();
-    (!text.is_empty()).then(|| text.chars().take(LONGEST + 1).collect())
 }
 
 /// What a device says of its hardware, as it is kept.
@@ -227,9 +151,4 @@ pub fn hardware_labels(hardware: &Hardware) -> BTreeMap<String, String> {
 
 fn is_true(text: Option<&String>) -> bool {
     text.is_some_and(|text| text == "true")
-}
-
-/// A resourceVersion as a number. Kubernetes promises since 1.35 that newer ones are greater, and they always were.
-fn version(text: Option<&str>) -> u64 {
-    text.and_then(|version| version.parse().ok()).unwrap_or(0)
 }

@@ -82,19 +82,13 @@ impl Source {
 
 impl From<slim::Secret> for Content {
     fn from(secret: slim::Secret) -> Self {
-        let data = secret.data.unwrap_or_default();
-        let data = data.into_iter().map(|(key, value)| (key, value.0)).collect();
-        Self::Secret(Arc::new(SecretData { data }))
+        Self::Secret(Arc::new(SecretData::new(secret.data)))
     }
 }
 
 impl From<slim::ConfigMap> for Content {
     fn from(map: slim::ConfigMap) -> Self {
-        let binary = map.binary_data.unwrap_or_default();
-        Self::ConfigMap(Arc::new(ConfigMapData {
-            data: map.data.unwrap_or_default(),
-            binary: binary.into_iter().map(|(key, value)| (key, value.0)).collect(),
-        }))
+        Self::ConfigMap(Arc::new(ConfigMapData::new(map.data, map.binary_data)))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use flashjob_plan::edge::facts::Settings;
+use flashjob_plan::edge::sets::SetKind;
 use flashjob_plan::edge::workloads::WorkloadKind;
 use k8s_openapi::api::core::v1;
 use kube::core::PartialObjectMeta;
@@ -17,7 +18,6 @@ use super::crds::{
     SIGNED_REQUESTS,
 };
 use super::input::Input;
-use super::sets::SetKind;
 use super::sources::SourceKind;
 use super::{observe, slim};
 use crate::engine::slim::Slim;

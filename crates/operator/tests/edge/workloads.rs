@@ -99,6 +99,26 @@ async fn an_edge_workload_from_its_making_to_its_end() -> Result<()> {
     workflow("EdgeWorkload", "edgeworkloads").await
 }
 
+/// Nobody can be sent what is refused, so who runs it keeps it; but not for longer than it is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_was_refused_after_an_edit_goes_when_it_is_deleted() -> Result<()> {
+    let site = EdgeSite::new().await?;
+    let _operator = site.operator().await?;
+    let api = objects(&site, "EdgeWorkload", "edgeworkloads");
+    let one = site.registered("one", Manner::Flotta).await?;
+    make(&api, "EdgeWorkload", "nginx", nginx("nginx:1", json!({ "deviceSelector": {} }))).await?;
+    is_told(&one, &["nginx"]).await?;
+    let probe = json!({ "spec": { "pod": { "spec": { "containers": [{ "name": "web", "image": "nginx:1", "livenessProbe": {} }] } } } });
+    patch(&api, "nginx", probe).await?;
+    workload(&api, "nginx", |found| condition(found, "Accepted")["status"] == "False").await?;
+    device(&site, "one", |found| condition(found, "Configured")["status"] == "False").await?;
+    is_told(&one, &["nginx"]).await?;
+    api.delete("nginx", &DeleteParams::default()).await?;
+    is_told(&one, &[]).await?;
+    device(&site, "one", |found| condition(found, "Configured")["status"] == "True").await?;
+    Ok(())
+}
+
 /// A device that is told to stop something and to run it again says the same before and after, and that counts anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workload_that_goes_and_comes_back_is_complete_again() -> Result<()> {

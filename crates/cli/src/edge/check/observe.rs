@@ -104,7 +104,14 @@ async fn all<K: Kind>(client: &Client, only: Option<&str>, own: &str) -> kube::R
 
 /// The namespaces that devices may be in, as the operator was told; the first is that of requests.
 pub fn namespaces(deployment: &Deployment) -> Vec<String> {
-    const FLAG: &str = "--edge-namespaces";
+    let values = flag(deployment, "--edge-namespaces");
+    let names = values.into_iter().flat_map(|value| value.split(',')).map(str::trim);
+    let named: Vec<String> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if named.is_empty() { vec!["default".to_owned()] } else { named }
+}
+
+/// What the operator was started with for this flag, each time that it is there.
+pub fn flag<'a>(deployment: &'a Deployment, flag: &str) -> Vec<&'a str> {
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let args: Vec<&str> = pod
         .into_iter()
@@ -112,17 +119,12 @@ pub fn namespaces(deployment: &Deployment) -> Vec<String> {
         .flat_map(|container| container.command.iter().chain(&container.args).flatten())
         .map(String::as_str)
         .collect();
-    let mut named = Vec::new();
-    for (at, arg) in args.iter().enumerate() {
-        let value = match arg.strip_prefix(FLAG) {
-            Some("") => args.get(at + 1).copied(),
-            Some(rest) => rest.strip_prefix('='),
-            None => None,
-        };
-        let names = value.into_iter().flat_map(|value| value.split(',')).map(str::trim);
-        named.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
-    }
-    if named.is_empty() { vec!["default".to_owned()] } else { named }
+    let value = |(at, arg): (usize, &&'a str)| match arg.strip_prefix(flag) {
+        Some("") => args.get(at + 1).copied(),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    };
+    args.iter().enumerate().filter_map(value).collect()
 }
 
 /// Whether the operator may.

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use flashjob_api::edge::GROUP;
-use flashjob_plan::edge::preview::{Manifest, Set, SetKind, workload};
+use flashjob_plan::edge::preview::{Manifest, Set};
+use flashjob_plan::edge::read::workload;
+use flashjob_plan::edge::sets::SetKind;
 use flashjob_plan::edge::workloads::WorkloadKind;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -77,8 +79,7 @@ impl Manifests {
                 self.all.push(Manifest::Workload(workload(kind, &meta, &object["spec"])));
             }
             (_, Some(kind), ..) => {
-                let set = Set::read(kind, &meta, &object["spec"]);
-                self.all.push(Manifest::Set(Box::new(set)));
+                self.all.push(Manifest::Set(Set::read(kind, &meta, &object["spec"])));
             }
             (.., "v1", "Secret") => {
                 self.material.put_secret((named, name), secret(object)?);

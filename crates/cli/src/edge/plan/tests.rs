@@ -46,7 +46,7 @@ fn fleet(workloads: Vec<Value>) -> Fleet {
 
 fn planned(fleet: &Fleet, manifests: &Manifests) -> Planned {
     let Manifests { all, material, .. } = manifests;
-    Planned::new(preview(fleet, all), missing(fleet, all, material), material)
+    Planned::new(preview(fleet, all, material), material.unreadable())
 }
 
 #[test]

@@ -4,7 +4,8 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::*;
-use flashjob_plan::edge::preview::{Fleet, workload};
+use flashjob_plan::edge::preview::Fleet;
+use flashjob_plan::edge::read::workload;
 use flashjob_plan::edge::workloads::WorkloadKind;
 
 fn meta(name: &str) -> ObjectMeta {
@@ -41,8 +42,7 @@ fn index() -> Index {
 }
 
 fn rendered(material: &LiveMaterial, runs: &[&str]) -> (Value, Vec<String>) {
-    let is_partial = !material.unreadable().is_empty();
-    let (message, notes) = render(&target(runs), &index(), material, is_partial).unwrap();
+    let (message, notes) = render(&target(runs), &index(), material, &Bucket::default()).unwrap();
     (serde_json::to_value(message).unwrap(), notes)
 }
 

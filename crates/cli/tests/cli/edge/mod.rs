@@ -1,7 +1,10 @@
 //! `kubectl flashjob edge`: the real program against a real operator, and simulated devices as the judges.
 
+mod buckets;
 mod ca;
 mod check;
+mod fleets;
+mod golden;
 mod keys;
 mod requests;
 mod roles;
@@ -36,7 +39,10 @@ impl Deref for EdgeCli {
 
 impl EdgeCli {
     pub async fn new() -> Result<Self> {
-        let site = EdgeSite::new().await?;
+        Self::on(EdgeSite::new().await?)
+    }
+
+    pub fn on(site: EdgeSite) -> Result<Self> {
         let kubeconfig = site.cluster.admin_kubeconfig(&site.namespace)?;
         Ok(Self { site, kubeconfig })
     }
@@ -48,16 +54,58 @@ impl EdgeCli {
 
     /// The same as another user.
     pub async fn run_as(&self, kubeconfig: &Path, args: &[&str]) -> Ended {
+        self.run_in(kubeconfig, &self.namespace, args).await
+    }
+
+    /// The same in another namespace.
+    pub async fn run_in(&self, kubeconfig: &Path, namespace: &str, args: &[&str]) -> Ended {
         // One that hangs is a failure, and not the end of the test run.
         let mut command = Command::new("timeout");
         command.args(["120", PROGRAM, "edge"]).args(args).env("KUBECONFIG", kubeconfig);
-        command.args(["-n", &self.namespace]);
+        command.args(["-n", namespace]);
         tokio::task::spawn_blocking(move || run(command, "")).await.unwrap()
     }
 
     /// The same for commands that look at the operator's own namespace.
     pub async fn run_at_home(&self, args: &[&str]) -> Ended {
         self.run(&[args, &[&format!("--operator-namespace={}", self.home)]].concat()).await
+    }
+
+    /// What is offered for the last of these words.
+    pub async fn completed(&self, words: &[&str]) -> String {
+        let mut command = Command::new(PROGRAM);
+        let (typed, before) = words.split_last().unwrap();
+        command.args(["__complete", "edge"]).args(before).args(["-n", &self.namespace, typed]);
+        command.env("KUBECONFIG", &self.kubeconfig);
+        tokio::task::spawn_blocking(move || run(command, "")).await.unwrap().well()
+    }
+
+    /// Watches a list of names that has one to begin with, and another after something was done.
+    pub async fn watched(
+        &self,
+        list: &str,
+        first: &'static str,
+        act: impl AsyncFnOnce() -> Result<()>,
+        then: &'static str,
+    ) -> Result<()> {
+        let mut command = Command::new(PROGRAM);
+        command.args(["edge", list, "--watch", "-o", "name", "-n", &self.namespace]);
+        command.env("KUBECONFIG", &self.kubeconfig);
+        let (is_listed, listed) = tokio::sync::oneshot::channel();
+        let watching = tokio::task::spawn_blocking(move || -> Result<()> {
+            let mut terminal = rexpect::session::spawn_command(command, Some(60_000))?;
+            terminal.exp_string(first)?;
+            let _ = is_listed.send(());
+            terminal.exp_string(then)?;
+            terminal.send_control('c')?;
+            terminal.exp_eof()?;
+            Ok(())
+        });
+        // If the first is not there, it says so itself.
+        if listed.await.is_ok() {
+            act().await?;
+        }
+        watching.await?
     }
 
     /// A device that has come in, and has said so often enough that its EdgeDevice says it, too.

@@ -7,6 +7,7 @@ use kube::api::{Patch, PatchParams};
 use rexpect::session::spawn_command;
 use serde_json::{Value, json};
 
+use super::workloads::{apply, web};
 use super::{EdgeCli, becomes, code};
 use crate::site::PROGRAM;
 
@@ -126,28 +127,45 @@ async fn devices_are_listed_watched_and_completed() -> Result<()> {
     assert_eq!(site.run(&["devices", "-l", "floor=3", "-o", "name"]).await.well(), "");
     site.run(&["devices", "-l", "a b"]).await.badly(1, "cannot list EdgeDevices");
 
-    let (kubeconfig, namespace) = (site.kubeconfig.clone(), site.namespace.clone());
-    let (first, listed) = tokio::sync::oneshot::channel();
-    let watching = tokio::task::spawn_blocking(move || -> Result<()> {
-        let mut command = std::process::Command::new(PROGRAM);
-        command.args(["edge", "devices", "--watch", "-o", "name", "-n", &namespace]);
-        command.env("KUBECONFIG", kubeconfig);
-        let mut terminal = rexpect::session::spawn_command(command, Some(60_000))?;
-        terminal.exp_string("/edge1")?;
-        let _ = first.send(());
-        terminal.exp_string("/edge2")?;
-        terminal.send_control('c')?;
-        terminal.exp_eof()?;
+    let comes = async || {
+        site.registered("edge2", flashjob_sim::edge::Manner::Ours).await?;
         Ok(())
-    });
-    listed.await?;
-    site.registered("edge2", flashjob_sim::edge::Manner::Ours).await?;
-    watching.await??;
+    };
+    site.watched("devices", "/edge1", comes, "/edge2").await?;
+    Ok(())
+}
 
-    let mut command = std::process::Command::new(PROGRAM);
-    command.args(["__complete", "edge", "reset", "-n", &site.namespace, "edge"]);
-    command.env("KUBECONFIG", &site.kubeconfig);
-    let offered = tokio::task::spawn_blocking(move || crate::site::run(command, "")).await?.well();
-    assert_eq!(offered, "edge1\nedge2\n:4\n");
+#[tokio::test]
+async fn requests_and_workloads_are_watched_and_names_are_completed_wherever_one_is_asked_for()
+-> Result<()> {
+    let site = EdgeCli::new().await?;
+    let _operator = site.operator_with(APPROVAL, None).await?;
+    let (one, two) = (site.new_box("edge1").await?, site.new_box("edge2").await?);
+    assert_eq!(code(async || one.enrol().await).await?, 200);
+    let asks = async || {
+        assert_eq!(code(async || two.enrol().await).await?, 200);
+        Ok(())
+    };
+    site.watched("requests", "/edge1", asks, "/edge2").await?;
+    site.run(&["approve", "edge1"]).await.well();
+    becomes("edge1 to be let in", 208, async || one.enrol().await).await?;
+    assert_eq!(code(async || one.register().await).await?, 200);
+    apply(&site, &web("EdgeWorkload", "web", json!({}))).await?;
+    let made = async || apply(&site, &web("EdgeDeployment", "log", json!({}))).await;
+    site.watched("workloads", "/web", made, "/log").await?;
+
+    for (words, offered) in [
+        (["approve", ""], "edge1\nedge2\n:4\n"),
+        (["decline", "edge2"], "edge2\n:4\n"),
+        (["render", ""], "edge1\n:4\n"),
+        (["reset", ""], "edge1\n:4\n"),
+        (["remove", "edge"], "edge1\n:4\n"),
+        (["status", ""], "log\nweb\n:4\n"),
+        (["explain", ""], "edge1\nlog\nweb\n:4\n"),
+        (["plan", ""], ":4\n"),
+        (["ca", "re"], "retire\n:4\n"),
+    ] {
+        assert_eq!(site.completed(&words).await, offered, "{words:?}");
+    }
     Ok(())
 }

@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 
 use super::EdgeCli;
 use super::roles::account;
-use crate::site::PROGRAM;
 
-fn manifest(kind: &str, name: &str, spec: &Value) -> Value {
+pub fn manifest(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "management.project-flotta.io/v1alpha1", "kind": kind,
         "metadata": { "name": name }, "spec": spec,
@@ -26,7 +25,7 @@ fn pod(container: Value) -> Value {
 }
 
 /// A workload for the devices with the label `app: web`.
-fn web(kind: &str, name: &str, container: Value) -> Value {
+pub fn web(kind: &str, name: &str, container: Value) -> Value {
     let selector = json!({ "matchLabels": { "app": "web" } });
     manifest(
         kind,
@@ -35,11 +34,11 @@ fn web(kind: &str, name: &str, container: Value) -> Value {
     )
 }
 
-async fn apply(site: &EdgeCli, object: &Value) -> Result<()> {
+pub async fn apply(site: &EdgeCli, object: &Value) -> Result<()> {
     site.cluster.apply_yaml_in(&site.namespace, &object.to_string()).await
 }
 
-async fn label(site: &EdgeCli, device: &str, labels: Value) -> Result<()> {
+pub async fn label(site: &EdgeCli, device: &str, labels: Value) -> Result<()> {
     let change = Patch::Merge(json!({ "metadata": { "labels": labels } }));
     site.devices().patch(device, &PatchParams::default(), &change).await?;
     Ok(())
@@ -56,7 +55,7 @@ async fn told(device: &Device) -> Result<Option<DeviceConfigurationMessage>> {
 }
 
 /// Waits until what it is told is as wished.
-async fn is_told_what(
+pub async fn is_told_what(
     device: &Device,
     what: &str,
     wish: impl Fn(&DeviceConfigurationMessage) -> bool,
@@ -68,7 +67,7 @@ async fn is_told_what(
 }
 
 /// Waits until it is told to run these.
-async fn is_told(device: &Device, wanted: &[&str]) -> Result<DeviceConfigurationMessage> {
+pub async fn is_told(device: &Device, wanted: &[&str]) -> Result<DeviceConfigurationMessage> {
     let names = |told: &DeviceConfigurationMessage| {
         told.workloads.iter().map(|of| of.name.clone()).collect::<Vec<_>>() == wanted
     };
@@ -330,10 +329,7 @@ async fn when_a_device_was_heard_of_last_is_seen_by_who_may_look_there() -> Resu
     let workload = site.run_at_home(&["explain", "workload/one"]).await.well();
     assert!(workload.starts_with("EdgeWorkload "), "{workload}");
 
-    let mut command = std::process::Command::new(PROGRAM);
-    command.args(["__complete", "edge", "status", "-n", &site.namespace, "o"]);
-    command.env("KUBECONFIG", &site.kubeconfig);
-    let offered = tokio::task::spawn_blocking(move || crate::site::run(command, "")).await?.well();
+    let offered = site.completed(&["status", "o"]).await;
     assert_eq!(offered, "one\n:4\n");
     Ok(())
 }

@@ -3,17 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use flashjob_api::edge::{EdgeReason, Settings};
 use flashjob_plan::edge::configuration::{
-    Configuration, Fragment, Lack, Membership, Needs, RenderedSettings, Serve, SettingsText,
-    Wanted, effective, heartbeat_period, render_settings, serve, unsupported,
+    Configuration, Lack, Needs, Placed, Rendered, RenderedSettings, Serve, SettingsText, Wanted,
+    heartbeat_period, render_settings, serve, unsupported, workloads_of,
 };
 use flashjob_plan::edge::facts::{EdgeDeviceFacts, HardwareFacts, StatusFacts};
 use flashjob_plan::edge::heartbeat::liveness::Liveness;
 use flashjob_plan::edge::heartbeat::report::{Report, Told};
 use flashjob_plan::edge::heartbeat::status::DEPLOYING;
 use flashjob_plan::edge::heartbeat::told;
-use flashjob_plan::edge::labels;
 use flashjob_plan::edge::problem::Problem;
 use flashjob_plan::edge::workloads::referred;
 use jiff::Timestamp;
@@ -84,7 +82,8 @@ impl EdgeController {
     /// Works out what a device is to have, and serves it.
     pub(super) fn configure(&mut self, place: &Place, device: &EdgeDeviceFacts) {
         let (namespace, name) = place;
-        let (settings, problems) = self.settings_of(place, device);
+        let own = device.settings.as_deref();
+        let (settings, problems) = self.sets.settings_of(namespace, &device.labels, own);
         let (claimed, read) = self.storage_of(place, device, &settings, problems.is_empty());
         let bucket = claimed.bucket.as_ref();
         let mut rendered = render_settings(namespace, &settings, bucket, &self.sources);
@@ -163,36 +162,6 @@ impl EdgeController {
         }
     }
 
-    /// What counts for a device, and what is wrong with it.
-    fn settings_of(&self, place: &Place, device: &EdgeDeviceFacts) -> (Settings, Vec<Problem>) {
-        let namespace = &place.0;
-        let mut problems = Vec::new();
-        let mut unreadable =
-            |why: &String| problems.push(Problem::new(EdgeReason::InvalidSpec, why.clone()));
-        let own = match device.settings.as_deref() {
-            Some(Ok(settings)) => settings.clone(),
-            Some(Err(why)) => {
-                unreadable(why);
-                Settings::default()
-            }
-            None => Settings::default(),
-        };
-        let label = device.labels.get(labels::SET).filter(|set| !set.is_empty());
-        let set = label.map(|label| self.sets.get(namespace, label).map(Arc::as_ref));
-        let membership = match (label, set) {
-            (Some(label), Some(None)) => Membership::Missing(label),
-            (_, Some(Some(Ok(settings)))) => Membership::Of(settings),
-            (_, Some(Some(Err(why)))) => {
-                unreadable(&format!("the set of the device: {why}"));
-                Membership::None
-            }
-            _ => Membership::None,
-        };
-        let (settings, missing) = effective(namespace, &own, membership);
-        problems.extend(missing);
-        (settings.into_owned(), problems)
-    }
-
     /// From now on it is known when the device was heard of last.
     fn follow(&mut self, place: &Place, period_seconds: i64) {
         let mut beats = self.shared.beats.lock();
@@ -207,29 +176,16 @@ impl EdgeController {
         beat.liveness.give(period_seconds);
     }
 
-    /// The workloads of a device, rendered. One that cannot be sent any more is among them for those that have it by now.
-    fn workloads_of(
-        &self,
-        (namespace, name): &Place,
-        device: &EdgeDeviceFacts,
-    ) -> BTreeMap<String, Result<Arc<Fragment>, Lack>> {
-        let mut workloads = BTreeMap::new();
-        for workload in self.workloads.for_device(namespace, name, &device.labels) {
-            let key = (namespace.clone(), workload.name.clone());
-            let fragment =
-                self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread(Vec::new())));
-            workloads.insert(workload.name.clone(), fragment);
-        }
+    /// The workloads of a device as they are sent.
+    fn workloads_of(&self, place: &Place, device: &EdgeDeviceFacts) -> Rendered {
+        let (namespace, name) = place;
         // Its labels say what it has; if somebody has taken one off, its state does.
-        let state = self.states.get(&(namespace.clone(), name.clone()));
-        let known = state.into_iter().flat_map(|state| state.wanted.keys()).map(String::as_str);
-        for reference in referred(&device.labels).chain(known) {
-            if let Some(problem) = self.workloads.refused(namespace, reference) {
-                let lack = || Err(Lack::Problems(vec![problem.clone()]));
-                workloads.entry(reference.to_owned()).or_insert_with(lack);
-            }
-        }
-        workloads
+        let served = self.states.get(place).into_iter().flat_map(|state| state.wanted.keys());
+        let device = Placed { namespace, name, labels: &device.labels };
+        workloads_of(&self.workloads, device, served.map(String::as_str), |workload| {
+            let key = (namespace.clone(), workload.name.clone());
+            self.fragments.get(&key).cloned().unwrap_or(Err(Lack::Unread(Vec::new())))
+        })
     }
 }
 

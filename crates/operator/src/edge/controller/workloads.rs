@@ -19,7 +19,6 @@ use super::{EdgeController, Unlisted};
 use crate::edge::act::WorkloadWrite;
 use crate::edge::input::Input;
 use crate::edge::observe::SeenWorkload;
-use crate::edge::sets::{SetKind, SetSettings};
 use crate::edge::sources::{Consequences, Owner, Source, SourceKind, SourceRead};
 use crate::edge::tombstones::Place;
 use crate::edge::workload_crds;
@@ -145,9 +144,12 @@ impl EdgeController {
         read.into_iter().for_each(|source| self.read_source(source));
         self.render(namespace, name);
         let reference = format!("{}{name}", labels::WORKLOAD);
+        let members = self.members.get(&(namespace.clone(), name.clone()));
         let devices = self.shared.devices();
         let concerned = devices.of_namespace(namespace).filter(|(device, facts)| {
-            facts.labels.contains_key(&reference) || change.concerns(device, &facts.labels)
+            facts.labels.contains_key(&reference)
+                || members.is_some_and(|members| members.contains(*device))
+                || change.concerns(device, &facts.labels)
         });
         let concerned: Vec<String> = concerned.map(|(device, _)| device.clone()).collect();
         drop(devices);
@@ -161,39 +163,9 @@ impl EdgeController {
             self.fragments.remove(&key);
             return;
         };
-        let input = WorkloadInput {
-            namespace,
-            name,
-            labels: &workload.labels,
-            annotations: &workload.annotations,
-            spec: &workload.spec,
-        };
-        let rendered = fragment(&input, &self.sources).map(Arc::new);
+        let rendered = fragment(&WorkloadInput::from(&**workload), &self.sources).map(Arc::new);
         self.shared.metrics.rendered();
         self.fragments.insert(key, rendered);
-    }
-
-    pub(super) fn take_set(
-        &mut self,
-        kind: SetKind,
-        namespace: &str,
-        event: WatchEvent<(String, SetSettings)>,
-    ) {
-        let is_end = matches!(event, WatchEvent::Synced);
-        let changed = self.sets.take(kind, namespace, event);
-        if !changed.is_empty() {
-            let devices = self.shared.devices();
-            let is_in = |of: &flashjob_plan::edge::facts::EdgeDeviceFacts| {
-                of.labels.get(labels::SET).is_some_and(|set| changed.contains(set))
-            };
-            let members = devices.of_namespace(namespace).filter(|(_, facts)| is_in(facts));
-            let members: Vec<String> = members.map(|(device, _)| device.clone()).collect();
-            drop(devices);
-            members.iter().for_each(|device| self.queue.enqueue_at(device, Instant::now()));
-        }
-        if is_end {
-            self.known(Unlisted::Sets(kind, namespace.to_owned()));
-        }
     }
 
     pub(super) fn take_source(

@@ -26,6 +26,7 @@ use super::reader::Reader;
 use super::references::{Kind, Reference, of_pod};
 use super::yaml;
 use crate::edge::problem::Problem;
+use crate::edge::workloads::Accepted;
 
 /// Bytes of a workload with its Secrets and ConfigMaps: the largest ConfigMap there can be and half as much again, so that two
 /// of them fit into what a device takes.
@@ -44,6 +45,18 @@ pub struct WorkloadInput<'a> {
     pub labels: &'a BTreeMap<String, String>,
     pub annotations: &'a BTreeMap<String, String>,
     pub spec: &'a WorkloadSpec,
+}
+
+impl<'a> From<&'a Accepted> for WorkloadInput<'a> {
+    fn from(workload: &'a Accepted) -> Self {
+        Self {
+            namespace: &workload.namespace,
+            name: &workload.name,
+            labels: &workload.labels,
+            annotations: &workload.annotations,
+            spec: &workload.spec,
+        }
+    }
 }
 
 pub struct Fragment {

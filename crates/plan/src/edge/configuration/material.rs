@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::edge::problem::Problem;
@@ -23,6 +24,19 @@ pub enum Found<T> {
     Failed(Arc<str>),
     /// Who asks may not read it. To the operator that does not happen; people see the place where it would be.
     Unreadable,
+}
+
+impl<T> Found<T> {
+    /// What stands in for it where it may not be read.
+    pub(in crate::edge) fn or_stand_in(self) -> Self
+    where
+        T: Stand,
+    {
+        match self {
+            Self::Unreadable => Self::There(Arc::new(T::in_for())),
+            found => found,
+        }
+    }
 }
 
 /// Stands for what people may not read. It is the key of no object.
@@ -56,39 +70,56 @@ pub struct ConfigMapData {
 
 impl From<Secret> for SecretData {
     fn from(secret: Secret) -> Self {
-        let data = secret.data.unwrap_or_default();
-        Self { data: data.into_iter().map(|(key, value)| (key, value.0)).collect() }
+        Self::new(secret.data)
     }
 }
 
 impl From<ConfigMap> for ConfigMapData {
     fn from(map: ConfigMap) -> Self {
-        let binary = map.binary_data.unwrap_or_default();
-        Self {
-            data: map.data.unwrap_or_default(),
-            binary: binary.into_iter().map(|(key, value)| (key, value.0)).collect(),
-        }
+        Self::new(map.data, map.binary_data)
     }
 }
 
+fn bytes(data: Option<BTreeMap<String, ByteString>>) -> BTreeMap<String, Vec<u8>> {
+    data.into_iter().flatten().map(|(key, value)| (key, value.0)).collect()
+}
+
 impl SecretData {
-    pub(super) fn get(&self, key: &str) -> Option<&Vec<u8>> {
+    /// With what such an object has in its field of this name.
+    pub fn new(data: Option<BTreeMap<String, ByteString>>) -> Self {
+        Self { data: bytes(data) }
+    }
+
+    pub(in crate::edge) fn get(&self, key: &str) -> Option<&Vec<u8>> {
         self.data.get(key).or_else(|| self.data.get(NOT_READABLE))
     }
 }
 
 impl ConfigMapData {
+    /// With what such an object has in its fields `data` and `binaryData`.
+    pub fn new(
+        data: Option<BTreeMap<String, String>>,
+        binary: Option<BTreeMap<String, ByteString>>,
+    ) -> Self {
+        Self { data: data.unwrap_or_default(), binary: bytes(binary) }
+    }
+
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some() || self.binary.contains_key(key)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&String> {
+    pub(in crate::edge) fn get(&self, key: &str) -> Option<&String> {
         self.data.get(key).or_else(|| self.data.get(NOT_READABLE))
+    }
+
+    /// It stands in for one that may not be read.
+    pub(in crate::edge) fn stands_in(&self) -> bool {
+        self.data.contains_key(NOT_READABLE)
     }
 }
 
 /// An object that may be unreadable, with whatever key is asked for.
-pub(super) trait Stand {
+pub(in crate::edge) trait Stand {
     fn in_for() -> Self;
 }
 
@@ -121,8 +152,6 @@ impl fmt::Debug for ConfigMapData {
 
 #[cfg(test)]
 pub(in crate::edge) mod tests {
-    use k8s_openapi::ByteString;
-
     use super::*;
 
     /// A namespace that was read as a whole, but for the names in `unread`.
@@ -189,7 +218,7 @@ pub(in crate::edge) mod tests {
     }
 
     /// Nothing here may be read.
-    struct Closed;
+    pub struct Closed;
 
     impl Material for Closed {
         fn secret(&self, _: &str, _: &str) -> Found<SecretData> {
@@ -237,6 +266,8 @@ pub(in crate::edge) mod tests {
         assert_eq!((rendered.problems, rendered.unread), (Vec::new(), false));
         let heartbeat = rendered.configuration.heartbeat.unwrap();
         assert_eq!(heartbeat.period_seconds, 5);
+        let bucket = rendered.configuration.storage.unwrap().s3.unwrap();
+        assert_eq!((bucket.bucket_host.as_str(), bucket.bucket_port), (NOT_READABLE, 0));
     }
 
     #[test]

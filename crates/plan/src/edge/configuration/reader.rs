@@ -110,19 +110,24 @@ impl<'a> Reader<'a> {
 
     /// The object has the key, but nothing can be done with what is there. Of what may not be read nobody can say that.
     pub fn unusable(&mut self, wanted: &Reference<'_>, why: &str) {
-        let unreadable = match wanted.kind {
-            Kind::Secret => is_unreadable(&self.material.secret(self.namespace, wanted.name)),
-            Kind::ConfigMap => {
-                is_unreadable(&self.material.config_map(self.namespace, wanted.name))
-            }
-        };
-        if unreadable {
+        if self.is_unreadable(wanted) {
             return;
         }
         let Reference { kind, path, .. } = wanted;
         let (key, name) = (shown(wanted.key.unwrap_or_default()), shown(wanted.name));
         let what = format!("{key} of the {kind} {}/{name} {why}", self.namespace);
         self.problem(kind.key_missing(), format!("{what}; {path} needs it"));
+    }
+
+    /// Whether something stands in for what is named.
+    pub fn is_unreadable(&self, wanted: &Reference<'_>) -> bool {
+        fn is<T>(found: &Found<T>) -> bool {
+            matches!(found, Found::Unreadable)
+        }
+        match wanted.kind {
+            Kind::Secret => is(&self.material.secret(self.namespace, wanted.name)),
+            Kind::ConfigMap => is(&self.material.config_map(self.namespace, wanted.name)),
+        }
     }
 
     fn look<T: Stand>(
@@ -132,16 +137,16 @@ impl<'a> Reader<'a> {
     ) -> Option<Arc<T>> {
         // No object has another name, so nobody needs to be asked.
         let valid = is_subdomain(wanted.name);
-        match if valid { ask(self.namespace, wanted.name) } else { Found::Missing } {
+        let found = if valid { ask(self.namespace, wanted.name) } else { Found::Missing };
+        match found.or_stand_in() {
             Found::There(found) => return Some(found),
-            Found::Unreadable => return Some(Arc::new(T::in_for())),
             Found::Missing if wanted.optional => {}
             Found::Missing => {
                 let Reference { kind, path, .. } = wanted;
                 let what = format!("there is no {kind} {}/{}", self.namespace, shown(wanted.name));
                 self.problem(kind.missing(), format!("{what}; {path} needs it"));
             }
-            Found::Unknown => self.unread = true,
+            Found::Unknown | Found::Unreadable => self.unread = true,
             Found::Failed(why) => {
                 let Reference { kind, path, .. } = wanted;
                 let what = format!("the {kind} {}/{}", self.namespace, shown(wanted.name));
@@ -162,10 +167,6 @@ impl<'a> Reader<'a> {
             self.problem(kind.key_missing(), format!("{what}; {path} needs it"));
         }
     }
-}
-
-fn is_unreadable<T>(found: &Found<T>) -> bool {
-    matches!(found, Found::Unreadable)
 }
 
 /// A name as people may read it: a spec can have any text there.

@@ -91,7 +91,8 @@ fn read(secret: &str, config_map: &str, reader: &mut Reader<'_>) -> Option<Bucke
             let key = Some("BUCKET_PORT");
             let wanted = Reference::new(Kind::ConfigMap, config_map, key, map_path);
             reader.unusable(&wanted, "is no port");
-            None
+            // There is no number that could stand for one that may not be read.
+            reader.is_unreadable(&wanted).then_some(0)
         }
     });
     Some(Bucket {

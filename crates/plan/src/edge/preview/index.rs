@@ -1,18 +1,72 @@
 //! All that says what devices are to have, as a list of objects and as it is asked.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flashjob_api::edge::{EdgeReason, Settings};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 use super::Manifest;
-use super::read::{Device, Set, SetKind};
 use crate::edge::configuration::{
-    Fragment, Lack, Material, Membership, WorkloadInput, effective, fragment,
+    Fragment, Lack, Material, Placed, Rendered, WorkloadInput, fragment, workloads_of,
 };
-use crate::edge::labels;
 use crate::edge::problem::Problem;
+use crate::edge::read;
+use crate::edge::sets::{SetKind, SetSettings, Sets, set_of};
 use crate::edge::workloads::{Accepted, WorkloadFacts, Workloads};
+
+/// An EdgeDevice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    /// What it says for itself, or why that cannot be read; `None`: nothing.
+    pub settings: Option<Result<Settings, String>>,
+}
+
+impl Device {
+    pub fn read(meta: &ObjectMeta, spec: &Value) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self {
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            uid: text(&meta.uid),
+            labels: meta.labels.as_ref().map(read::device_labels).unwrap_or_default(),
+            settings: read::device_settings(spec),
+        }
+    }
+
+    /// The set that its label names.
+    pub fn set(&self) -> Option<&str> {
+        set_of(&self.labels)
+    }
+
+    fn placed(&self) -> Placed<'_> {
+        Placed { namespace: &self.namespace, name: &self.name, labels: &self.labels }
+    }
+}
+
+/// An EdgeDeviceSet or EdgeDeviceGroup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Set {
+    pub kind: SetKind,
+    pub namespace: String,
+    pub name: String,
+    /// What it says for its members, or why that cannot be read.
+    pub settings: SetSettings,
+}
+
+impl Set {
+    pub fn read(kind: SetKind, meta: &ObjectMeta, spec: &Value) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let settings = Arc::new(read::settings(spec));
+        Self { kind, namespace: text(&meta.namespace), name: text(&meta.name), settings }
+    }
+}
 
 /// What there is, in one or more namespaces.
 #[derive(Clone, Debug, Default)]
@@ -24,12 +78,13 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn index(&self) -> Index {
-        let mut workloads = Workloads::default();
+        let (mut workloads, mut sets) = (Workloads::default(), Sets::default());
         for facts in &self.workloads {
             drop(workloads.see(facts.clone()));
         }
-        let key = |set: &Set| (set.namespace.clone(), set.name.clone(), set.kind);
-        let sets = self.sets.iter().map(|set| (key(set), set.settings.clone())).collect();
+        for Set { kind, namespace, name, settings } in &self.sets {
+            sets.see(*kind, namespace, name, settings.clone());
+        }
         Index { workloads, sets }
     }
 
@@ -53,40 +108,23 @@ impl Fleet {
                         None => fleet.workloads.push(new.clone()),
                     }
                 }
-                Manifest::Set(new) => {
-                    let is_it = |old: &Set| {
-                        old.kind == new.kind
-                            && old.namespace == new.namespace
-                            && old.name == new.name
-                    };
-                    fleet.sets.retain(|old| !is_it(old));
-                    fleet.sets.push((**new).clone());
-                }
+                // Of one set the last counts that is seen.
+                Manifest::Set(new) => fleet.sets.push(new.clone()),
             }
         }
         fleet
     }
 }
 
-/// By name.
-pub type Rendered = BTreeMap<String, Result<Arc<Fragment>, Lack>>;
-
 /// A workload as it would be sent.
 pub fn render(workload: &Accepted, material: &dyn Material) -> Result<Arc<Fragment>, Lack> {
-    let input = WorkloadInput {
-        namespace: &workload.namespace,
-        name: &workload.name,
-        labels: &workload.labels,
-        annotations: &workload.annotations,
-        spec: &workload.spec,
-    };
-    fragment(&input, material).map(Arc::new)
+    fragment(&WorkloadInput::from(workload), material).map(Arc::new)
 }
 
 #[derive(Debug)]
 pub struct Index {
     workloads: Workloads,
-    sets: BTreeMap<(String, String, SetKind), Result<Settings, String>>,
+    sets: Sets,
 }
 
 impl Index {
@@ -100,44 +138,14 @@ impl Index {
         self.workloads.served(namespace, name)
     }
 
-    /// The workloads of a device, rendered. One that cannot be sent any more is among them for those that have it by now.
+    /// The workloads of a device as they are sent. What it has by now, its labels say.
     pub fn rendered(&self, device: &Device, material: &dyn Material) -> Rendered {
-        let of = |workload: &Arc<Accepted>| (workload.name.clone(), render(workload, material));
-        let mut rendered: Rendered = self.workloads_of(device).iter().map(of).collect();
-        for label in device.labels.keys() {
-            let Some(name) = label.strip_prefix(labels::WORKLOAD) else { continue };
-            if let Some(problem) = self.workloads.refused(&device.namespace, name) {
-                let lack = || Err(Lack::Problems(vec![problem.clone()]));
-                rendered.entry(name.to_owned()).or_insert_with(lack);
-            }
-        }
-        rendered
+        workloads_of(&self.workloads, device.placed(), [], |workload| render(workload, material))
     }
 
     /// What counts for a device, and what is wrong with it.
-    pub fn settings_of(&self, device: &Device) -> (Settings, Vec<Problem>) {
-        let Device { namespace, settings, .. } = device;
-        let mut problems = Vec::new();
-        let mut unreadable =
-            |why: String| problems.push(Problem::new(EdgeReason::InvalidSpec, why));
-        let own = settings.clone().unwrap_or_else(|why| {
-            unreadable(why);
-            Settings::default()
-        });
-        let key = |name: &str, kind| (namespace.clone(), name.to_owned(), kind);
-        let set = |name| SetKind::ALL.into_iter().find_map(|kind| self.sets.get(&key(name, kind)));
-        let membership = match device.set().map(|name| (name, set(name))) {
-            None => Membership::None,
-            Some((name, None)) => Membership::Missing(name),
-            Some((_, Some(Ok(settings)))) => Membership::Of(settings),
-            Some((_, Some(Err(why)))) => {
-                unreadable(format!("the set of the device: {why}"));
-                Membership::None
-            }
-        };
-        let (settings, missing) = effective(namespace, &own, membership);
-        problems.extend(missing);
-        (settings.into_owned(), problems)
+    pub fn settings_of<'a>(&self, device: &'a Device) -> (Cow<'a, Settings>, Vec<Problem>) {
+        self.sets.settings_of(&device.namespace, &device.labels, device.settings.as_ref())
     }
 
     /// Why no device would be sent this.
@@ -148,7 +156,7 @@ impl Index {
                 judged.find(|judged| judged.facts.kind == *kind)?.verdict.err()
             }
             Manifest::Set(set) => {
-                let why = set.settings.as_ref().err()?;
+                let why = Result::as_ref(&set.settings).err()?;
                 Some(Problem::new(EdgeReason::InvalidSpec, why.clone()))
             }
         }

@@ -7,6 +7,9 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::edge::configuration::{ConfigMapData, Found, SecretData};
+use crate::edge::read::workload;
+use crate::edge::sets::SetKind;
 use crate::edge::workloads::{WorkloadKind, Workloads};
 
 const DEVICES: [&str; 4] = ["d1", "d2", "d3", "d4"];
@@ -54,7 +57,20 @@ fn set(name: &str, spec: &Value) -> Set {
 
 /// What the first device of a preview would run, and how that differs.
 fn first(fleet: &Fleet, manifests: &[Manifest]) -> DevicePreview {
-    preview(fleet, manifests).devices.into_iter().next().unwrap()
+    preview(fleet, manifests, &Nothing).devices.into_iter().next().unwrap()
+}
+
+/// There is no Secret and no ConfigMap.
+struct Nothing;
+
+impl Material for Nothing {
+    fn secret(&self, _: &str, _: &str) -> Found<SecretData> {
+        Found::Missing
+    }
+
+    fn config_map(&self, _: &str, _: &str) -> Found<ConfigMapData> {
+        Found::Missing
+    }
 }
 
 #[test]
@@ -74,7 +90,7 @@ fn a_device_says_what_comes_what_goes_and_what_is_another_pod() {
         manifest("log", web("log:1", at("d1"))),
         manifest("web", web("web:2", at("d1"))),
     ];
-    let found = preview(&fleet, &new);
+    let found = preview(&fleet, &new, &Nothing);
     assert!(found.refused.is_empty());
     let [device] = &found.devices[..] else { panic!("{found:#?}") };
     assert_eq!(
@@ -101,9 +117,9 @@ fn what_is_refused_is_named_with_its_path() {
     let manifests = [
         Manifest::Workload(edge_workload("web", None, &web("i", json!({})))),
         Manifest::Workload(edge_workload("probe", None, &probe)),
-        Manifest::Set(Box::new(set("odd", &json!({ "heartbeat": 7 })))),
+        Manifest::Set(set("odd", &json!({ "heartbeat": 7 }))),
     ];
-    let refused: Vec<_> = preview(&fleet, &manifests)
+    let refused: Vec<_> = preview(&fleet, &manifests, &Nothing)
         .refused
         .into_iter()
         .map(|refused| (refused.name, refused.problem.reason.as_str(), refused.problem.message))
@@ -127,12 +143,64 @@ fn a_set_changes_how_its_members_behave_and_nobody_else() {
         sets: vec![set("floor", &beat(60))],
         ..Fleet::default()
     };
-    let found = preview(&fleet, &[Manifest::Set(Box::new(set("floor", &beat(5))))]);
+    let found = preview(&fleet, &[Manifest::Set(set("floor", &beat(5)))], &Nothing);
     let [device] = &found.devices[..] else { panic!("{found:#?}") };
     assert!(device.name == "d1" && device.has_other_settings, "{device:#?}");
-    assert!(!first(&fleet, &[Manifest::Set(Box::new(set("floor", &beat(60))))]).changes());
+    assert!(!first(&fleet, &[Manifest::Set(set("floor", &beat(60)))]).changes());
     let group = Set { kind: SetKind::EdgeDeviceGroup, ..set("floor", &beat(5)) };
-    assert!(!first(&fleet, &[Manifest::Set(Box::new(group))]).changes(), "the newer kind counts");
+    assert!(!first(&fleet, &[Manifest::Set(group)]).changes(), "the newer kind counts");
+}
+
+#[test]
+fn settings_that_say_the_same_in_other_words_are_no_others() {
+    let member = ["flotta/member-of=floor"];
+    let log =
+        |name: &str| json!({ "logCollection": { "a": { "syslogConfig": { "name": name } } } });
+    let other = |own: Value, before: &Value, after: &Value| {
+        let fleet = Fleet {
+            devices: vec![device("a", "d1", &member, own)],
+            sets: vec![set("floor", before)],
+            ..Fleet::default()
+        };
+        first(&fleet, &[Manifest::Set(set("floor", after))]).has_other_settings
+    };
+    let beat = |seconds: u32| json!({ "heartbeat": { "periodSeconds": seconds } });
+    assert!(!other(Value::Null, &json!({}), &beat(60)), "that is the default");
+    assert!(!other(beat(5), &json!({}), &beat(5)), "it says so itself");
+    assert!(other(beat(60), &json!({}), &beat(5)));
+    assert!(!other(Value::Null, &log("x"), &log("y")), "neither is there, so neither is sent");
+}
+
+#[test]
+fn what_is_needed_and_not_there_is_named_for_what_would_be_sent_and_for_nothing_else() {
+    let env = json!([{ "secretRef": { "name": "password" } }]);
+    let needs_it = |more: Value| {
+        let mut container = json!({ "name": "c", "image": "i", "envFrom": env });
+        container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "device": "d1", "pod": { "spec": { "containers": [container] } } })
+    };
+    let log = json!({ "logCollection": { "a": { "syslogConfig": { "name": "log" } } } });
+    let manifests = [
+        Manifest::Workload(edge_workload("web", None, &needs_it(json!({})))),
+        Manifest::Workload(edge_workload("probe", None, &needs_it(json!({ "livenessProbe": {} })))),
+        Manifest::Set(set("floor", &log)),
+    ];
+    let fleet = Fleet { sets: vec![set("floor", &json!({}))], ..Fleet::default() };
+    let found = preview(&fleet, &manifests, &Nothing);
+    let missing: Vec<_> = found
+        .missing
+        .iter()
+        .map(|of| (of.kind, of.name.as_str(), of.problem.reason.as_str()))
+        .collect();
+    let wanted =
+        [("EdgeWorkload", "web", "SecretMissing"), ("EdgeDeviceSet", "floor", "ConfigMapMissing")];
+    assert_eq!(missing, wanted);
+    assert_eq!(found.refused.len(), 1);
+    let read: BTreeSet<_> = needs(&fleet, &manifests)
+        .into_iter()
+        .flat_map(|(_, needs)| needs.secrets.into_iter().chain(needs.config_maps))
+        .collect();
+    assert_eq!(read, BTreeSet::from(["log".to_owned(), "password".to_owned()]));
 }
 
 #[test]
@@ -239,7 +307,7 @@ proptest! {
         let manifests: Vec<Manifest> = new.iter().map(|((kind, namespace, name), spec)| {
             Manifest::Workload(workload(*kind, &meta(namespace, name, None), spec))
         }).collect();
-        let foreseen = preview(&fleet, &manifests);
+        let foreseen = preview(&fleet, &manifests, &Nothing);
 
         let before = listed(&objects);
         for (key, spec) in &new {

@@ -108,8 +108,9 @@ impl Claim {
             Self::Lacking(problem) | Self::Waits(problem) => said(problem),
             Self::Bound => {
                 let Place { namespace, name, .. } = device;
-                let secret = material.secret(namespace, name);
-                let config_map = material.config_map(namespace, name);
+                // Who may not read them sees where they would be.
+                let secret = material.secret(namespace, name).or_stand_in();
+                let config_map = material.config_map(namespace, name).or_stand_in();
                 match bucket(server, &config_map, &secret) {
                     Ok(Some(bucket)) => {
                         Claimed { bucket: Some(bucket), said: Some(Ok(())), unread: false }
@@ -165,12 +166,12 @@ fn bucket(
         _ => return Ok(None),
     };
     let said = |key| {
-        let text = config_map.data.get(key).map(|text| text.trim());
+        let text = config_map.get(key).map(|text| text.trim());
         text.filter(|text| !text.is_empty() && text.len() <= LONGEST)
     };
     let needed = |key| said(key).ok_or(Lack::Key("ConfigMap", key));
     let part = |key| {
-        let part = secret.data.get(key).filter(|part| !part.is_empty() && part.len() <= LONGEST);
+        let part = secret.get(key).filter(|part| !part.is_empty() && part.len() <= LONGEST);
         part.cloned().ok_or(Lack::Key("Secret", key))
     };
     let Address { host, port } = match server.address()? {
@@ -178,6 +179,7 @@ fn bucket(
         None => {
             let port = said("BUCKET_PORT").map_or(Ok(PORT), |port| match port.parse() {
                 Ok(port) if port > 0 => Ok(port),
+                _ if config_map.stands_in() => Ok(0),
                 _ => Err(Lack::Key("ConfigMap", "BUCKET_PORT")),
             });
             Address { host: needed("BUCKET_HOST")?.to_owned(), port: port? }

@@ -62,6 +62,8 @@ pub struct Change {
     pub after: Option<Arc<Accepted>>,
     /// Who ran it and runs it still runs the same.
     is_same_pod: bool,
+    /// Why it is refused has changed, or whether it is.
+    is_refused_otherwise: bool,
 }
 
 impl Change {
@@ -70,15 +72,18 @@ impl Change {
         name: &str,
         before: Option<Arc<Accepted>>,
         after: Option<Arc<Accepted>>,
+        is_refused_otherwise: bool,
     ) -> Self {
         let both = before.as_ref().zip(after.as_ref());
         let is_same_pod = both.is_some_and(|(before, after)| before.is_same_pod(after));
-        Self { namespace: namespace.to_owned(), name: name.to_owned(), before, after, is_same_pod }
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Self { namespace, name, before, after, is_same_pod, is_refused_otherwise }
     }
 
-    /// Whether it is a change at all.
+    /// Whether it is a change at all. Who has a workload that is refused keeps what it has: until it is refused no longer, and
+    /// also when that is because it was deleted.
     pub fn is_seen_by_devices(&self) -> bool {
-        self.before != self.after
+        self.before != self.after || self.is_refused_otherwise
     }
 
     /// Whether it is one for the device of this name and with these labels.
@@ -117,7 +122,7 @@ impl Workloads {
 
     /// Why devices are not sent the workload of this name, although there is one and nobody has deleted it.
     pub fn refused(&self, namespace: &str, name: &str) -> Option<&Problem> {
-        self.slot(namespace, name)?.holder()?.verdict.as_ref().err()
+        self.slot(namespace, name)?.refusal()
     }
 
     /// The workloads of this name, at most one of each kind.
@@ -199,10 +204,12 @@ impl Workloads {
     fn change(&mut self, namespace: &str, name: &str, change: impl FnOnce(&mut Slot)) -> Change {
         let here = self.namespaces.entry(namespace.to_owned()).or_default();
         let slot = here.slots.entry(name.to_owned()).or_default();
+        let refusal = slot.refusal().cloned();
         change(slot);
+        let is_refused_otherwise = slot.refusal() != refusal.as_ref();
         let before = slot.served.as_ref().map(|(served, _)| served.clone());
         let after = slot.holder().and_then(|known| known.verdict.as_ref().ok()).cloned();
-        let change = Change::new(namespace, name, before, after);
+        let change = Change::new(namespace, name, before, after, is_refused_otherwise);
         if change.is_seen_by_devices() {
             if let Some((_, Some(place))) = slot.served.take() {
                 here.lookup.remove(&place, name);
@@ -231,6 +238,10 @@ impl Slot {
     /// pod in its place.
     fn holder(&self) -> Option<&Known> {
         self.known.iter().find(|known| !known.facts.being_deleted)
+    }
+
+    fn refusal(&self) -> Option<&Problem> {
+        self.holder()?.verdict.as_ref().err()
     }
 
     fn judged(&self) -> impl Iterator<Item = Judged<'_>> {

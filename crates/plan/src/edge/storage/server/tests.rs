@@ -1,7 +1,7 @@
 use flashjob_api::edge::EdgeReason;
 
 use super::*;
-use crate::edge::configuration::Namespace;
+use crate::edge::configuration::{Closed, NOT_READABLE, Namespace};
 
 const PUMP: Place<'_> = Place { namespace: "default", name: "pump-7", uid: "u1" };
 const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hunter2")];
@@ -118,6 +118,19 @@ fn what_was_not_read_yet_is_waited_for() {
         read(&Namespace::default().unread("pump-7"), &inside()),
     ] {
         assert_eq!(claimed, Claimed { unread: true, ..Claimed::default() });
+    }
+}
+
+#[test]
+fn what_may_not_be_read_has_its_place_in_the_bucket() {
+    let address = Some("s3.example.com".parse().unwrap());
+    let server = Server { address, ..Server::default() };
+    for (server, host, port) in [(inside(), NOT_READABLE, 0), (server, "s3.example.com", 443)] {
+        let claimed = Claim::Bound.read(PUMP, &server, &Closed, None);
+        assert_eq!((claimed.said, claimed.unread), (Some(Ok(())), false));
+        let bucket = claimed.bucket.unwrap();
+        assert_eq!((bucket.host.as_str(), bucket.port), (host, port));
+        assert_eq!((bucket.name.as_str(), bucket.secret_key), (NOT_READABLE, NOT_READABLE.into()));
     }
 }
 

@@ -79,6 +79,22 @@ fn only_what_devices_see_is_a_change() {
 }
 
 #[test]
+fn that_a_workload_is_refused_or_no_longer_is_a_change() {
+    let mut workloads = Workloads::default();
+    let refused = |version, type_: &str| {
+        let spec = json!({ "pod": pod(), "deviceSelector": {}, "type": type_ });
+        WorkloadFacts { resource_version: version, ..workload("web", &spec) }
+    };
+    drop(workloads.see(for_all("web", 1)));
+    assert!(workloads.see(refused(2, "vm")).is_seen_by_devices());
+    assert!(!workloads.see(refused(3, "vm")).is_seen_by_devices(), "for the same reason");
+    let with_path = WorkloadFacts { spec: Err("spec: odd".into()), ..refused(4, "") };
+    assert!(workloads.see(with_path).is_seen_by_devices(), "for another");
+    let gone = workloads.lose(KIND, "a", "web", "uid-web");
+    assert!(gone.is_seen_by_devices(), "who has it need not keep it any longer");
+}
+
+#[test]
 fn a_change_concerns_those_who_run_another_pod_or_none_any_more() {
     let mut workloads = Workloads::default();
     let at = |site: &str, image: &str, resource_version| {
