@@ -53,11 +53,10 @@ impl Secrets {
     pub async fn read(client: &Client, home: &str) -> kube::Result<Secrets> {
         let api: Api<Secret> = Api::namespaced(client.clone(), home);
         let label = format!("{REGISTRATION_SECRET}=true");
-        let (ca, server, registrations) = futures::try_join!(
-            api.get_opt(CA_SECRET),
-            api.get_opt(SERVER_SECRET),
-            pages(&api, &label)
-        )?;
+        let (ca, server, registrations) =
+            futures::join!(api.get_opt(CA_SECRET), api.get_opt(SERVER_SECRET), pages(&api, &label));
+        // Of several that may not be read it is always the same that is named.
+        let (ca, server, registrations) = (ca?, server?, registrations?);
         let note = |name: &str| ca.as_ref()?.annotations().get(name).cloned();
         let registration = |secret: Secret| Registration {
             secret: secret.name_any(),
